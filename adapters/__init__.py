@@ -1,0 +1,1 @@
+"""Foreign shapes, translated to and from ours."""

@@ -1,0 +1,1 @@
+"""Data only: the documented example configuration, `memory-sidecar.example.toml`."""

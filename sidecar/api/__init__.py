@@ -1,0 +1,1 @@
+"""The HTTP door: decode, call one service, encode. No storage and no rules of its own."""

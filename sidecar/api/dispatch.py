@@ -1,0 +1,61 @@
+"""The method table: method, role, scope, then the handler that decodes params and resolves the agent."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Literal
+
+import msgspec
+
+from sidecar.domain.authority import CallerContext, Principal
+from sidecar.domain.errors import Forbidden, InvalidRequest
+from sidecar.policy.access import READ_SCOPE, has_scope
+from sidecar.wire.rules import Params
+
+Payload = dict[str, object]
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """One request as a handler sees it."""
+
+    params: Params
+    principal: Principal
+    context: CallerContext
+
+
+class Method(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of the table. `role` None: any role may call it."""
+
+    handler: Callable[[Call], Awaitable[Payload]]
+    scope: str = READ_SCOPE
+    role: Literal["operator", "host"] | None = None
+
+
+class Dispatcher:
+    """Finds the method and checks role and scope before any parameter is looked at (spec §3, U§1)."""
+
+    def __init__(self, methods: Mapping[str, Method]) -> None:
+        self._methods = dict(methods)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The methods that exist."""
+        return tuple(self._methods)
+
+    async def call(self, method: str, call: Call) -> Payload:
+        """The payload of a call; raises from the error tree."""
+        entry = self._methods.get(method)
+        if entry is None:
+            raise InvalidRequest(f"unknown method: {method[:100]}")
+        if entry.role is not None and call.principal.role != entry.role:
+            raise Forbidden(f"unauthorized role: {call.principal.role}")
+        if not has_scope(call.principal.scopes, entry.scope):
+            raise Forbidden(
+                f"missing scope: {entry.scope}",
+                details={
+                    "code": "MISSING_SCOPE",
+                    "missingScope": entry.scope,
+                    "requiredScopes": [entry.scope],
+                },
+            )
+        return await entry.handler(call)

@@ -1,0 +1,101 @@
+"""Trust at the door: Host and Origin, then the token, before route and body are looked at (spec §3)."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from collections.abc import Callable, Collection
+from urllib.parse import urlsplit
+
+from aiohttp import hdrs, web
+
+from sidecar.domain.authority import Principal
+from sidecar.domain.errors import Forbidden, Unauthenticated
+
+log = logging.getLogger(__name__)
+
+MatchToken = Callable[[str], Principal | None]
+PRESENTED = web.RequestKey("presented", str)
+PRINCIPAL = web.RequestKey("principal", Principal)
+
+HEALTH_PATH = "/healthz"
+OPEN_PATHS = frozenset({HEALTH_PATH})
+
+
+class Door:
+    """Decides who comes in. Refusals are raised and logged in one line, without the token or the address."""
+
+    def __init__(
+        self, *, match: MatchToken, allowed_hosts: Collection[str], allowed_origins: Collection[str]
+    ) -> None:
+        self._match = match
+        self._hosts = frozenset(host.lower() for host in allowed_hosts)
+        self._origins = frozenset(origin.lower().rstrip("/") for origin in allowed_origins)
+
+    def admit(self, request: web.Request) -> None:
+        """Raise `Forbidden` or `Unauthenticated`, or leave the principal on the request."""
+        self._check_host(request)
+        self._check_origin(request)
+        if request.path in OPEN_PATHS:
+            return
+        header = request.headers.get(hdrs.AUTHORIZATION, "")
+        scheme, _, presented = header.partition(" ")
+        presented = presented.strip()
+        if scheme.lower() != "bearer" or not presented:
+            log.warning("refused: no token", extra={"reason": "token-missing"})
+            raise Unauthenticated(
+                "a bearer token is required in the Authorization header", details_code="AUTH_TOKEN_MISSING"
+            )
+        principal = self._match(presented)
+        if principal is None:
+            log.warning("refused: wrong token", extra={"reason": "token-mismatch"})
+            raise Unauthenticated("the token does not match", details_code="AUTH_TOKEN_MISMATCH")
+        request[PRESENTED] = presented
+        request[PRINCIPAL] = principal
+
+    def still_admits(self, request: web.Request) -> bool:
+        """Whether the token that the request came in with still stands for the same principal."""
+        return self._match(request[PRESENTED]) == request[PRINCIPAL]
+
+    def _check_host(self, request: web.Request) -> None:
+        if request.path == HEALTH_PATH:
+            return
+        named = request.headers.getall(hdrs.HOST, [])
+        if len(named) == 1 and (is_loopback_host(named[0]) or self._is_allowed(named[0])):
+            return
+        log.warning("refused: host", extra={"reason": "host"})
+        raise Forbidden("this Host is not accepted")
+
+    def _is_allowed(self, host: str) -> bool:
+        host = host.lower()
+        return host in self._hosts or host_name(host) in self._hosts
+
+    def _check_origin(self, request: web.Request) -> None:
+        for origin in request.headers.getall(hdrs.ORIGIN, []):
+            own = f"{request.scheme}://{request.headers.get(hdrs.HOST, '')}"
+            if origin.lower() not in self._origins and origin.lower() != own.lower():
+                log.warning("refused: origin", extra={"reason": "origin"})
+                raise Forbidden("this Origin is not accepted")
+
+
+def host_name(host: str) -> str:
+    """The name or address of a Host header without its port; empty when it is not one."""
+    try:
+        parts = urlsplit(f"//{host}")
+        valid = parts.port is None or True
+    except ValueError:
+        return ""
+    if not valid or parts.username is not None or parts.path or parts.query or parts.fragment:
+        return ""
+    return (parts.hostname or "").lower()
+
+
+def is_loopback_host(host: str) -> bool:
+    """Whether a Host header names this machine's loopback."""
+    name = host_name(host)
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

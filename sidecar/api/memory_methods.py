@@ -1,0 +1,116 @@
+"""The operator methods: `memory.search`, `memory.get`, `memory.status` and `sidecar.refresh` (spec §4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+from sidecar.adapters.file_shaped import FileShapedManager
+from sidecar.api.dispatch import Call, Method, Payload
+from sidecar.domain.errors import InvalidRequest
+from sidecar.domain.provider import MemoryProvider, Purpose
+from sidecar.policy.roster import Subject, resolve_agent, visible_agents
+from sidecar.service.binding import BoundHandle, open_bound
+from sidecar.wire import encode, params
+from sidecar.wire.params import AgentParam
+
+
+class ServedAgent(Protocol):
+    """What the methods need of one configured agent."""
+
+    @property
+    def provider(self) -> MemoryProvider: ...
+
+    @property
+    def manager(self) -> FileShapedManager | None:
+        """The file-shaped view for v1; None when v1 is refused (`serve_v1 = false`)."""
+        ...
+
+    async def refresh(self, *, rebuild: bool, purge: bool) -> dict[str, object]:
+        """One scan to completion; counts."""
+        ...
+
+
+class MemoryMethods:
+    """Handlers over the configured agents."""
+
+    def __init__(self, agents: Mapping[str, ServedAgent], default_agent: str | None) -> None:
+        self._agents = dict(agents)
+        self._default = default_agent
+
+    def table(self) -> dict[str, Method]:
+        """The entries for the dispatcher."""
+        return {
+            "memory.search": Method(handler=self.search),
+            "memory.get": Method(handler=self.get),
+            "memory.status": Method(handler=self.status),
+            "sidecar.refresh": Method(handler=self.refresh),
+        }
+
+    async def search(self, call: Call) -> Payload:
+        """`memory.search`, both versions."""
+        asked = params.search(call.params)
+        if isinstance(asked, params.SearchV1):
+            return await self._search_v1(call, asked)
+        async with self._bound(call, asked.agent, "cli") as (agent_id, handle):
+            page = await handle.search(asked.request)
+            return encode.v2(agent_id, handle.provider_id, encode.page(page))
+
+    async def _search_v1(self, call: Call, asked: params.SearchV1) -> Payload:
+        agent_id = self._resolve(call, asked.agent, "memory search")
+        agent = self._agents[agent_id]
+        manager = agent.manager
+        if manager is None:
+            raise InvalidRequest(
+                f'memory plugin "{agent.provider.provider_id}" uses the provider runtime; '
+                "retry memory.search with version: 2"
+            )
+        call.context.assert_current()
+        answer = await manager.search(
+            asked.query,
+            max_results=asked.max_results,
+            min_score=asked.min_score,
+            authority=call.context.authority,
+        )
+        call.context.assert_current()
+        return {"agentId": agent_id, **answer}
+
+    async def get(self, call: Call) -> Payload:
+        """`memory.get`."""
+        asked = params.get(call.params)
+        async with self._bound(call, asked.agent, "cli") as (agent_id, handle):
+            return encode.v2(agent_id, handle.provider_id, encode.read(await handle.get(asked.request)))
+
+    async def status(self, call: Call) -> Payload:
+        """`memory.status`."""
+        async with self._bound(call, params.status(call.params), "cli") as (agent_id, handle):
+            return encode.v2(agent_id, handle.provider_id, encode.health(await handle.health()))
+
+    async def refresh(self, call: Call) -> Payload:
+        """`sidecar.refresh`: one scan to completion, for `memory-sidecar index` beside a running service."""
+        agent_id = self._resolve(call, params.status(call.params), "memory provider")
+        flags = {}
+        for name in ("rebuild", "purge"):
+            value = call.params.get(name, False)
+            if not isinstance(value, bool):
+                raise InvalidRequest(f"{name} must be true or false")
+            flags[name] = value
+        call.context.assert_current()
+        counts = await self._agents[agent_id].refresh(rebuild=flags["rebuild"], purge=flags["purge"])
+        return {"agentId": agent_id, **counts}
+
+    def _resolve(self, call: Call, agent: AgentParam, subject: Subject) -> str:
+        roster = visible_agents(call.principal, tuple(self._agents))
+        return resolve_agent(agent.name, roster, self._default, subject=subject)
+
+    @asynccontextmanager
+    async def _bound(
+        self, call: Call, agent: AgentParam, purpose: Purpose
+    ) -> AsyncIterator[tuple[str, BoundHandle]]:
+        agent_id = self._resolve(call, agent, "memory provider")
+        handle = await open_bound(self._agents[agent_id].provider, agent_id, call.context, purpose)
+        try:
+            yield agent_id, handle
+        finally:
+            await handle.close()

@@ -1,0 +1,149 @@
+"""Checks of `doctor` on folders: the workspace of each agent, and the state directory. They only look."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from sidecar.cli.finding import Finding, error, fine, warning
+from sidecar.domain.errors import StateError
+from sidecar.settings.load import Loaded
+from sidecar.settings.model import AgentSettings, expand, watched_roots
+from sidecar.settings.state import refuse_inside
+
+LEAST_FREE_BYTES = 200 * 1024 * 1024
+_MOST_NAMED = 3
+
+
+def check_workspaces(loaded: Loaded, *, home: Path) -> Iterator[Finding]:
+    """Whether each agent's notes are where they are looked for and can be read."""
+    for agent in loaded.settings.agents.values():
+        check = f"workspace {agent.id}"
+        if not agent.reads_files or agent.workspace is None:
+            yield fine(check, f'provider "{agent.provider}" reads no files')
+            continue
+        place = agent.workspace
+        if not place.is_dir():
+            yield error(check, f"{place} is not a folder", f"create it or correct {_named_by(loaded, agent)}")
+        elif not os.access(place, os.R_OK | os.X_OK):
+            yield error(check, f"{place} cannot be read by this user", f"chmod u+rx {place}")
+        else:
+            yield from _check_notes(check, agent, place, home=home)
+
+
+def _named_by(loaded: Loaded, agent: AgentSettings) -> str:
+    origin = loaded.origins.get(f"agents.{agent.id}.workspace", "default")
+    return "--workspace" if origin == "default" else f"the workspace in {origin}"
+
+
+def _check_notes(check: str, agent: AgentSettings, place: Path, *, home: Path) -> Iterator[Finding]:
+    found = False
+    names = {entry.name for entry in os.scandir(place)}
+    if "MEMORY.md" not in names and not (place / "memory").is_dir():
+        found = True
+        yield warning(
+            check, f"{place} holds neither MEMORY.md nor memory/", "check that this is the agent's workspace"
+        )
+    if "memory.md" in names:
+        found = True
+        action = "merge it into MEMORY.md" if "MEMORY.md" in names else "rename it to MEMORY.md"
+        yield warning(check, "memory.md in lower case is not indexed", action)
+    links, unreadable = _odd_entries(place)
+    if links:
+        found = True
+        target = os.path.realpath(links[0])
+        yield warning(
+            check,
+            f"links are not followed below a workspace: {_some(links, place)}",
+            f'add "{target}" to extra_paths of agents.{agent.id}',
+        )
+    if unreadable:
+        found = True
+        yield error(
+            check,
+            f"cannot be read by this user: {_some(unreadable, place)}",
+            f"chmod u+rX {unreadable[0]}",
+        )
+    for extra in agent.extra_paths:
+        path = expand(extra.path, home=home, below=place)
+        if not path.exists():
+            found = True
+            yield warning(
+                check, f"extra path {extra.path} does not exist", f"create {path} or remove the entry"
+            )
+    if not found:
+        yield fine(check, f"{place} is readable")
+
+
+def _odd_entries(place: Path) -> tuple[list[Path], list[Path]]:
+    """Links and unreadable entries where notes are looked for."""
+    links: list[Path] = []
+    unreadable: list[Path] = []
+    for name in ("MEMORY.md", "USER.md", "memory"):
+        _sort_entry(place / name, links, unreadable)
+    memory = place / "memory"
+    if memory.is_symlink():
+        return links, unreadable
+    for folder, folders, files in os.walk(memory):
+        for name in folders:
+            _sort_entry(Path(folder, name), links, unreadable)
+        for name in files:
+            if name.endswith(".md"):
+                _sort_entry(Path(folder, name), links, unreadable)
+    return links, unreadable
+
+
+def _sort_entry(path: Path, links: list[Path], unreadable: list[Path]) -> None:
+    if path.is_symlink():
+        links.append(path)
+    elif path.exists() and not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
+        unreadable.append(path)
+
+
+def _some(paths: list[Path], below: Path) -> str:
+    named = ", ".join(str(path.relative_to(below)) for path in paths[:_MOST_NAMED])
+    more = len(paths) - _MOST_NAMED
+    return f"{named} and {more} more" if more > 0 else named
+
+
+def check_state(loaded: Loaded, *, home: Path) -> Iterator[Finding]:
+    """Whether derived state is outside every watched root, private, writable and has room."""
+    check = "state"
+    place = loaded.settings.state_dir
+    try:
+        refuse_inside(place, watched_roots(loaded.settings, home=home))
+    except StateError as refusal:
+        yield error(check, refusal.message, "pass a --state-dir outside of it")
+        return
+    parent = next(folder for folder in (place, *place.parents) if folder.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+        yield error(check, f"{parent} cannot be written by this user", "pass a --state-dir that can")
+        return
+    if shutil.disk_usage(parent).free < LEAST_FREE_BYTES:
+        yield warning(
+            check, f"less than {LEAST_FREE_BYTES >> 20} MiB are free at {parent}", "make room there"
+        )
+    if parent != place:
+        yield fine(check, f"{place} does not exist yet and will be created")
+        return
+    if place.stat().st_uid != os.geteuid():
+        yield error(check, f"{place} belongs to another user", "pass another --state-dir")
+        return
+    open_to_others = [path for path in (place, *place.rglob("*")) if _is_open(path)]
+    if open_to_others:
+        yield warning(
+            check, f"{len(open_to_others)} entries of {place} are open to others", f"chmod -R go= {place}"
+        )
+        return
+    yield fine(check, f"{place} is private and writable")
+
+
+def _is_open(path: Path) -> bool:
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return False
+    return not stat.S_ISLNK(mode) and bool(mode & 0o077)

@@ -1,0 +1,154 @@
+"""Checks of `doctor` on what the service needs around it: watch limits, embeddings, tokens, the port."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from sidecar.cli.finding import Finding, error, fine, warning
+from sidecar.domain.errors import SettingsError, SidecarError
+from sidecar.settings.load import Loaded
+from sidecar.settings.model import Settings, watched_roots
+from sidecar.settings.state import lock_holder, read_endpoint
+from sidecar.settings.tokens import generated_tokens, read_secret
+
+_WATCH_LIMITS = ("/proc/sys/fs/inotify/max_user_watches", "/proc/sys/user/max_inotify_watches")
+
+
+def check_watch(loaded: Loaded, *, home: Path) -> Iterator[Finding]:
+    """Whether the kernel still gives an inotify instance, and enough watches for every folder."""
+    check, watch = "watch", loaded.settings.watch
+    if watch.mode == "polling":
+        yield fine(check, f"polling every {watch.poll_seconds:g} seconds, as configured")
+        return
+    if not sys.platform.startswith("linux"):
+        yield fine(check, "events of this platform need no limits")
+        return
+    if not _can_watch():
+        yield _unwatchable(
+            watch.mode,
+            "this user has no inotify instance left",
+            "raise fs.inotify.max_user_instances by sysctl",
+        )
+        return
+    needed = sum(
+        1 + _folders_below(root) for root in watched_roots(loaded.settings, home=home) if root.is_dir()
+    )
+    limit = min((_number(path) for path in _WATCH_LIMITS if Path(path).exists()), default=sys.maxsize)
+    if needed > limit:
+        yield _unwatchable(
+            watch.mode,
+            f"{needed} folders need watches, this user may have {limit}",
+            f"raise fs.inotify.max_user_watches to {2 * needed} or more by sysctl",
+        )
+        return
+    yield fine(check, f"{needed} folders to watch, this user may have {limit}")
+
+
+def _unwatchable(mode: str, message: str, action: str) -> Finding:
+    if mode == "events":
+        return error("watch", message, action)
+    return warning("watch", f"{message}: changes are polled for", action)
+
+
+def _can_watch() -> bool:
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = int(libc.inotify_init1(os.O_CLOEXEC))
+    if descriptor < 0:
+        return ctypes.get_errno() not in (errno.EMFILE, errno.ENFILE, errno.ENOSPC)
+    os.close(descriptor)
+    return True
+
+
+def _folders_below(root: Path) -> int:
+    return sum(len(folders) for _, folders, _ in os.walk(root))
+
+
+def _number(path: str) -> int:
+    text = Path(path).read_text(encoding="ascii").strip()
+    return int(text) if text.isdigit() else sys.maxsize
+
+
+def check_embeddings(loaded: Loaded, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether vectors can be had: the local model is loaded, an endpoint is not contacted."""
+    check, embeddings = "embeddings", loaded.settings.embeddings
+    if embeddings.provider == "none":
+        yield fine(check, "none, as configured: search is by words only")
+    elif embeddings.provider == "local":
+        yield _check_local(check)
+    elif embeddings.api_key_env is not None and not environ.get(embeddings.api_key_env, "").strip():
+        yield error(
+            check, f"{embeddings.api_key_env} is not set", f"set {embeddings.api_key_env} to the API key"
+        )
+    elif embeddings.api_key_env is not None and (embeddings.base_url or "").startswith("http://"):
+        yield warning(check, "the API key is sent without encryption", "use an https:// base_url")
+    else:
+        yield fine(check, f"model {embeddings.model} at {embeddings.base_url}, not contacted by this check")
+
+
+def _check_local(check: str) -> Finding:
+    # The model and its libraries are loaded by no other command.
+    from sidecar.embedding.local import LocalEmbedder
+
+    embedder = LocalEmbedder()
+    try:
+        embedder.embed(["memory"])
+    except SidecarError as failure:
+        return error(check, f"the local model does not load: {failure.message}", "reinstall memory-sidecar")
+    return fine(check, f"the local model loads ({embedder.identity.dimensions} dimensions)")
+
+
+def check_tokens(loaded: Loaded, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether every secret can be had, is long enough and private."""
+    check, settings = "tokens", loaded.settings
+    for token in settings.tokens or generated_tokens(settings.state_dir):
+        if not settings.tokens and token.secret_file is not None and not token.secret_file.exists():
+            yield fine(check, f"the {token.name} token is created at the first start")
+            continue
+        try:
+            read_secret(token, environ)
+        except SettingsError as refusal:
+            yield error(check, refusal.message, _token_action(refusal.message, token.secret_env))
+        else:
+            yield fine(check, f"{token.name} ({token.role}) is usable")
+
+
+def _token_action(message: str, variable: str | None) -> str:
+    if variable is not None:
+        return f"set {variable} to a random secret of 32 characters"
+    return (
+        "chmod 600 the file" if "others" in message else "put a random secret of 32 characters into the file"
+    )
+
+
+def check_port(settings: Settings) -> Iterator[Finding]:
+    """Whether the address is free, or held by the service of this state directory."""
+    check, where = "port", f"{settings.host}:{settings.port}"
+    holder = lock_holder(settings.state_dir)
+    endpoint = read_endpoint(settings.state_dir) if holder is not None else None
+    if endpoint is not None:
+        yield fine(check, f"our service runs on {endpoint.host}:{endpoint.port} (process {endpoint.pid})")
+        if settings.port in (0, endpoint.port):
+            return
+    if settings.port == 0:
+        yield fine(check, "a free port is picked at start")
+        return
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as failure:
+        if failure.errno == errno.EADDRINUSE:
+            yield error(check, f"{where} is held by another program", "stop it or pass another --port")
+        else:
+            yield error(check, f"{where} cannot be used: {failure.strerror}", "pass another --host or --port")
+        return
+    yield fine(check, f"{where} is free")

@@ -1,0 +1,151 @@
+"""`search`, `get` and `status`: one method call, printed (spec §2)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+
+import click
+
+from sidecar.cli.caller import Payload, chosen_agent, chosen_agents, open_caller
+from sidecar.cli.options import loaded_of, shared
+from sidecar.cli.output import note, print_hits, print_json, print_status, print_text
+from sidecar.settings.load import Loaded
+
+EXIT_CODES = {"ready": 0, "degraded": 1, "unavailable": 2}
+NOT_FOUND = 1
+_LINES = re.compile(r"L(?P<start>\d+)(?:-L(?P<end>\d+))?(?P<chars>@c\d+-\d+)?\Z")
+
+
+@click.command()
+@click.argument("query", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the payload as JSON.")
+@click.option("--max-results", type=click.IntRange(1), metavar="N", help="At most this many results (1-50).")
+@click.option("--min-score", type=float, metavar="X", help="Only results that score higher.")
+@click.option(
+    "--source",
+    "sources",
+    type=click.Choice(["memory", "sessions"]),
+    multiple=True,
+    help="Only this source; may be given twice.",
+)
+@click.option("--v1", is_flag=True, help="Ask the file-shaped contract.")
+@click.option("--explain", is_flag=True, help="Say what each leg and adjustment gave to the score.")
+@shared
+@click.pass_context
+def search(
+    ctx: click.Context,
+    query: tuple[str, ...],
+    as_json: bool,
+    max_results: int | None,
+    min_score: float | None,
+    sources: tuple[str, ...],
+    v1: bool,
+    explain: bool,
+) -> int:
+    """Search the memory for QUERY."""
+    if v1 and (sources or explain):
+        raise click.UsageError(f"--v1 has no {'--source' if sources else '--explain'}")
+    loaded = loaded_of(ctx)
+    params: Payload = {"query": " ".join(query), "agentId": chosen_agent(loaded).id}
+    if not v1:
+        params["version"] = 2
+    if max_results is not None:
+        params["maxResults"] = max_results
+    if min_score is not None:
+        params["minScore"] = min_score
+    if sources:
+        params["sources"] = list(dict.fromkeys(sources))
+    payload = _call(loaded, "sidecar.explain" if explain else "memory.search", params)
+    if as_json:
+        print_json(payload)
+    else:
+        print_hits(payload, explain=explain)
+    return 0
+
+
+@click.command()
+@click.argument("identifier", metavar="ID")
+@click.option("--from", "from_line", type=click.IntRange(1), metavar="N", help="First line.")
+@click.option("--lines", "line_count", type=click.IntRange(1), metavar="N", help="How many lines.")
+@click.option("--revision", metavar="R", help="The text as it was named, or nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the payload as JSON.")
+@shared
+@click.pass_context
+def get(
+    ctx: click.Context,
+    identifier: str,
+    from_line: int | None,
+    line_count: int | None,
+    revision: str | None,
+    as_json: bool,
+) -> int:
+    """Print what ID names.
+
+    ID is a path or a path with lines: memory/notes.md, memory/notes.md#L3-L7. Exits 1 when there is no such
+    text.
+    """
+    loaded = loaded_of(ctx)
+    agent = chosen_agent(loaded)
+    reference: Payload = {"providerId": agent.provider_id, **reference_of(identifier)}
+    if revision is not None:
+        reference["revision"] = revision
+    params: Payload = {"agentId": agent.id, "reference": reference}
+    if from_line is not None:
+        params["from"] = from_line
+    if line_count is not None:
+        params["lines"] = line_count
+    payload = _call(loaded, "memory.get", params)
+    found = payload.get("status") == "ok"
+    if as_json:
+        print_json(payload)
+    elif found:
+        print_text(payload, str(payload["text"]))
+    else:
+        note(f"not found: {identifier}")
+    return 0 if found else NOT_FOUND
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the payload as JSON; a list for several agents.")
+@shared
+@click.pass_context
+def status(ctx: click.Context, as_json: bool) -> int:
+    """Say how the memory is.
+
+    Exits 0 when ready, 1 when degraded, 2 when unavailable.
+    """
+    loaded = loaded_of(ctx)
+    payloads = asyncio.run(_statuses(loaded))
+    if as_json:
+        print_json(payloads[0] if len(payloads) == 1 else payloads)
+    else:
+        for payload in payloads:
+            print_status(payload)
+    return max(EXIT_CODES.get(str(payload.get("status")), 2) for payload in payloads)
+
+
+def reference_of(identifier: str) -> dict[str, object]:
+    """`id` and, if it ends in one, `fragment` (`a.md#L3` is `L3-L3`); any other `#` is part of the name."""
+    name, mark, tail = identifier.rpartition("#")
+    lines = _LINES.match(tail) if mark and name else None
+    if lines is None:
+        return {"id": identifier}
+    end = lines["end"] or lines["start"]
+    return {"id": name, "fragment": f"L{lines['start']}-L{end}{lines['chars'] or ''}"}
+
+
+def _call(loaded: Loaded, method: str, params: Mapping[str, object]) -> Payload:
+    async def ask() -> Payload:
+        async with open_caller(loaded) as caller:
+            return await caller.call(method, params)
+
+    return asyncio.run(ask())
+
+
+async def _statuses(loaded: Loaded) -> list[Payload]:
+    async with open_caller(loaded) as caller:
+        return [
+            await caller.call("memory.status", {"agentId": agent_id}) for agent_id in chosen_agents(loaded)
+        ]

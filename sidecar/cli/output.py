@@ -1,0 +1,128 @@
+"""What commands print: readable on a terminal, plain and quiet in a pipe, one JSON value with `--json`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+import msgspec
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_FRAGMENT = re.compile(r"L(\d+)-L(\d+)(?:@c\d+-\d+)?\Z")
+
+
+def note(line: str) -> None:
+    """One line on stderr, whatever the text holds."""
+    click.echo(printable(" ".join(line.split())), err=True)
+
+
+def printable(text: str) -> str:
+    """Text without control characters: a note must not be able to steer the reader's terminal."""
+    return _CONTROL.sub("\ufffd", text).encode("utf-8", "replace").decode()
+
+
+def print_json(value: object) -> None:
+    """A payload as indented JSON."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def print_hits(payload: Mapping[str, object], *, explain: bool = False) -> None:
+    """The hits of `memory.search` of either version, best first; warnings go to stderr."""
+    found = hits(payload)
+    terminal = sys.stdout.isatty()
+    for place, score, excerpt, hit in found:
+        _print_heading(place, score, terminal=terminal)
+        for line in excerpt.splitlines():
+            click.echo(f"    {printable(line)}")
+        if explain:
+            for line in _explanation(hit):
+                click.echo(f"    {printable(line)}")
+        click.echo()
+    if not found and terminal:
+        note("no results")
+    if isinstance(payload.get("warning"), str):
+        note(f"warning: {payload['warning']}")
+    if isinstance(payload.get("action"), str):
+        note(str(payload["action"]))
+
+
+def hits(payload: Mapping[str, object]) -> list[tuple[str, float, str, Mapping[str, Any]]]:
+    """Place (`path:start-end`), score, excerpt and the raw hit of every result, of either version."""
+    found = []
+    raw = payload.get("hits", payload.get("results", []))
+    for hit in raw if isinstance(raw, list) else []:
+        if "reference" in hit:
+            reference = hit["reference"]
+            lines = _FRAGMENT.match(reference.get("fragment") or "")
+            where = f":{lines[1]}-{lines[2]}" if lines else ""
+            found.append((f"{reference['id']}{where}", float(hit["score"]), str(hit["excerpt"]), hit))
+        else:
+            where = f"{hit['path']}:{hit['startLine']}-{hit['endLine']}"
+            found.append((where, float(hit["score"]), str(hit["snippet"]), hit))
+    return found
+
+
+def _print_heading(place: str, score: float, *, terminal: bool) -> None:
+    if not terminal:
+        click.echo(f"{printable(place)}  {score:.3f}")
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    Console(highlight=False, soft_wrap=True).print(
+        Text.assemble((printable(place), "bold cyan"), "  ", (f"{score:.3f}", "dim"))
+    )
+
+
+def _explanation(hit: Mapping[str, Any]) -> Iterator[str]:
+    """Everything that an explained hit says beyond a plain one, one dotted line each."""
+    plain = {"reference", "excerpt", "score", "source", "citations", "automaticRecall"}
+    for name, value in hit.items():
+        if name not in plain:
+            yield from (f"{key}: {item}" for key, item in flat(value, name))
+
+
+def print_text(payload: Mapping[str, object], text: str) -> None:
+    """The text of a read: exact in a pipe, harmless on a terminal."""
+    shown = printable(text) if sys.stdout.isatty() else text
+    # `color` keeps escape sequences of the note, which would be stripped from what goes into a pipe.
+    click.echo(shown, nl=not shown.endswith("\n"), color=True)
+    if payload.get("truncated"):
+        following = payload.get("nextFrom")
+        note(f"truncated: continue with --from {following}" if following else "truncated")
+
+
+def print_status(payload: Mapping[str, object]) -> None:
+    """One agent's health with its details, indented."""
+    message = payload.get("message")
+    tail = f": {message}" if message else ""
+    head = f"{payload.get('agentId')}: {payload.get('status')} ({payload.get('providerId')}){tail}"
+    click.echo(printable(head))
+    for key, value in flat(payload.get("details") or {}):
+        click.echo(printable(f"  {key}: {value}"))
+
+
+def print_counts(payload: Mapping[str, object]) -> None:
+    """What a finished scan of one agent counted, on one line."""
+    counts = ", ".join(f"{key} {value}" for key, value in flat(payload) if key != "agentId")
+    click.echo(
+        printable(f"{payload.get('agentId')}: {counts}" if counts else f"{payload.get('agentId')}: done")
+    )
+
+
+def flat(value: object, key: str = "") -> Iterator[tuple[str, object]]:
+    """The leaves of plain JSON data with their dotted keys."""
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from flat(item, f"{key}.{name}" if key else str(name))
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        if all(not isinstance(item, Mapping | list) for item in value):
+            yield key, ", ".join(str(item) for item in value) or "none"
+        else:
+            for index, item in enumerate(value, 1):
+                yield from flat(item, f"{key}.{index}")
+    elif value is not None:
+        yield key, value

@@ -1,0 +1,102 @@
+"""`serve`, `index` and `token`: the service itself, its index, its secrets (spec §2, §3)."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+import click
+
+from sidecar.cli.caller import Progress, chosen_agents, running_service, runtime
+from sidecar.cli.options import listening, loaded_of, shared
+from sidecar.cli.output import print_counts
+from sidecar.settings.load import Loaded
+from sidecar.settings.model import Role, watched_roots
+from sidecar.settings.state import StateDirectory
+from sidecar.settings.tokens import ROLES, client_secret, create_tokens
+
+
+@click.command()
+@listening
+@shared
+@click.pass_context
+def serve(ctx: click.Context) -> int:
+    """Run the service until SIGTERM or SIGINT."""
+    loaded = loaded_of(ctx, service=True)
+    return runtime().serve(loaded)
+
+
+@click.command()
+@click.option("--rebuild", is_flag=True, help="Throw the index away and build it anew.")
+@click.option("--purge", is_flag=True, help="Wipe text that left the corpus from the state at once.")
+@shared
+@click.pass_context
+def index(ctx: click.Context, rebuild: bool, purge: bool) -> int:
+    """Scan once to completion.
+
+    Beside a running service that service does it.
+    """
+    loaded = loaded_of(ctx)
+    for counts in asyncio.run(_index(loaded, rebuild=rebuild, purge=purge)):
+        print_counts(counts)
+    return 0
+
+
+async def _index(loaded: Loaded, *, rebuild: bool, purge: bool) -> Sequence[Mapping[str, object]]:
+    with progress_bar() as progress:
+        async with running_service(loaded) as service:
+            if service is not None:
+                wanted = {"rebuild": rebuild, "purge": purge}
+                agents = chosen_agents(loaded)
+                counts = []
+                for done, agent_id in enumerate(agents):
+                    progress(done, len(agents))
+                    # A scan takes as long as it takes, and the user can interrupt it.
+                    asked = {"agentId": agent_id, **wanted}
+                    counts.append(await service.call("sidecar.refresh", asked, timeout_seconds=None))
+                return counts
+        return await runtime().index(loaded, rebuild=rebuild, purge=purge, progress=progress)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Progress]:
+    """A callback `(done, total)` that draws a bar on a terminal and nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield _silent
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("indexing", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _silent(_done: int, _total: int) -> None:
+    """Progress that nobody watches."""
+
+
+@click.command()
+@click.option(
+    "--role", type=click.Choice(ROLES), default="operator", show_default=True, help="Whose token to print."
+)
+@shared
+@click.pass_context
+def token(ctx: click.Context, role: str) -> int:
+    """Print the token of a role.
+
+    Where none is configured, the generated ones are created if they do not exist yet.
+    """
+    loaded = loaded_of(ctx, require_workspace=False)
+    settings = loaded.settings
+    if not settings.tokens:
+        roots = watched_roots(settings, home=Path.home())
+        create_tokens(StateDirectory.open(settings.state_dir, roots=roots, agents=settings.agents).path)
+    click.echo(client_secret(settings, role=cast(Role, role), agent=loaded.agent))
+    return 0

@@ -1,0 +1,80 @@
+"""Who is asking (U§6). Authority is data; whether it is still current is asked of the context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+
+class OwnerPrivate(msgspec.Struct, frozen=True, kw_only=True):
+    """The audience of the agent's owner in a direct conversation."""
+
+    agent_id: str
+
+
+class Conversation(msgspec.Struct, frozen=True, kw_only=True):
+    """The audience of one root conversation and its validated descendants."""
+
+    agent_id: str
+    session_key: str
+    session_id: str
+
+
+Audience = OwnerPrivate | Conversation
+
+
+class ConversationRecall(msgspec.Struct, frozen=True, kw_only=True):
+    """A bounded recall pass that the host granted (U§7)."""
+
+    anchor_session_key: str
+    scope: str
+    corpus: Literal["sessions", "configured"]
+
+
+class Operator(msgspec.Struct, frozen=True, kw_only=True):
+    """An authenticated operator connection."""
+
+    scopes: tuple[str, ...]
+    connection_id: str | None = None
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent's session; without an audience it has no private or conversation grant."""
+
+    session_key: str
+    sandboxed: bool
+    session_id: str | None = None
+    audience: Audience | None = None
+    conversation_recall: ConversationRecall | None = None
+
+
+class HostOperation(msgspec.Struct, frozen=True, kw_only=True):
+    """A named operation of the host; it may ask for health only."""
+
+    operation: str
+
+
+Authority = Operator | Session | HostOperation
+
+
+class CallerContext(msgspec.Struct, frozen=True, kw_only=True):
+    """An authority together with the check that it still holds.
+
+    `assert_current` raises when the caller was revoked, disconnected or replaced; it is called before and
+    after every awaited step, and what was obtained before a revocation is discarded (U§4).
+    """
+
+    authority: Authority
+    assert_current: Callable[[], None]
+    identity: str = ""
+
+
+class Principal(msgspec.Struct, frozen=True, kw_only=True):
+    """Whom a token stands for at the door (spec §3). `agents` None: every configured agent."""
+
+    name: str
+    role: Literal["operator", "host"]
+    scopes: tuple[str, ...]
+    agents: tuple[str, ...] | None = None

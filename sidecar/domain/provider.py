@@ -1,0 +1,79 @@
+"""The provider-neutral contract as types (U§4): capabilities, health, and what a provider must offer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, Protocol, runtime_checkable
+
+import msgspec
+
+from sidecar.domain.authority import CallerContext
+from sidecar.domain.memory import GetRequest, Page, ReadResult, SearchRequest, Source
+
+Purpose = Literal["default", "status", "cli"]
+CandidateKind = Literal["trigger", "project"]
+HealthStatus = Literal["ready", "degraded", "unavailable"]
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What a provider can do, declared once and enforced before its code runs."""
+
+    sources: tuple[Source, ...]
+    pagination: bool
+    candidates: tuple[CandidateKind, ...]
+    project_filter: bool
+
+
+class CandidateRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request for entries that a host may inject by itself (U§10)."""
+
+    kind: CandidateKind
+    limit: int | None = None
+    active_project_keys: tuple[str, ...] | None = None
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """How a provider is. `details` is free JSON that holds no text, no host path and no secret."""
+
+    status: HealthStatus
+    message: str | None = None
+    details: Mapping[str, object] | None = None
+
+
+@runtime_checkable
+class ProviderHandle(Protocol):
+    """A caller's open handle. `candidates` and `refresh` exist as methods only where declared or offered."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this handle can do."""
+        ...
+
+    async def search(self, request: SearchRequest) -> Page:
+        """The hits for a query, best first."""
+        ...
+
+    async def get(self, request: GetRequest) -> ReadResult:
+        """The text that a reference names, or `NotFound`."""
+        ...
+
+    async def health(self) -> Health:
+        """How the provider is, for every authenticated caller."""
+        ...
+
+    async def close(self) -> None:
+        """Release this caller's lease; the shared service stays."""
+        ...
+
+
+class MemoryProvider(Protocol):
+    """A provider: it owns an agent's memory and opens handles on it."""
+
+    @property
+    def provider_id(self) -> str:
+        """The id that scopes its references."""
+        ...
+
+    async def open(self, agent_id: str, context: CallerContext, purpose: Purpose) -> ProviderHandle:
+        """A handle bound to this caller; raises `Unavailable` when it cannot be had."""
+        ...

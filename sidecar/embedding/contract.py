@@ -1,0 +1,52 @@
+"""What an embedding service offers, whether it runs in this process or elsewhere (spec §7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+EmbeddingPurpose = Literal["query", "document"]
+FloatMatrix = NDArray[np.float32]
+
+
+class EmbeddingIdentity(msgspec.Struct, frozen=True):
+    """What makes two vectors comparable: vectors of different identities are never mixed."""
+
+    name: str
+    dimensions: int
+
+    def __post_init__(self) -> None:
+        if not self.name or self.dimensions < 1:
+            raise ValueError(f"not an embedding identity: {self.name!r}, {self.dimensions}")
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors; a remote service fulfils it as well as the bundled model."""
+
+    @property
+    def identity(self) -> EmbeddingIdentity:
+        """Model and dimensions of every vector that `embed` gives."""
+        ...
+
+    async def embed(self, texts: Sequence[str], purpose: EmbeddingPurpose) -> FloatMatrix:
+        """One row a text, shape `(len(texts), dimensions)`, each of length 1.
+
+        A text without any signal is a row of zeros. Raises `Unavailable` when the service cannot answer.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release threads and connections; closing twice is harmless."""
+        ...
+
+
+def normalised(matrix: FloatMatrix) -> FloatMatrix:
+    """The rows scaled to length 1; rows of zeros, and rows that are not finite, become zeros."""
+    clean = np.where(np.isfinite(matrix).all(axis=1, keepdims=True), matrix, np.float32(0))
+    lengths = np.linalg.norm(clean, axis=1, keepdims=True)
+    lengths[lengths == 0] = 1
+    return np.asarray(clean / lengths, dtype=np.float32)

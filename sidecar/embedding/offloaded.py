@@ -1,0 +1,43 @@
+"""The bundled model for asynchronous callers: off the event loop, one call at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from sidecar.embedding.contract import EmbeddingIdentity, EmbeddingPurpose, FloatMatrix
+from sidecar.embedding.local import LocalEmbedder
+
+# A long list is cut so that a query waits for one piece of a running backfill, not for all of it.
+_PIECE = 64
+
+
+class OffloadedEmbedder:
+    """`LocalEmbedder` as an `Embedder`. A static model treats queries and documents alike."""
+
+    def __init__(self, model: LocalEmbedder) -> None:
+        self._model = model
+        # One thread: the tokenizer spreads over the cores by itself.
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedding")
+
+    @property
+    def identity(self) -> EmbeddingIdentity:
+        """Model and dimensions of every vector."""
+        return self._model.identity
+
+    async def embed(self, texts: Sequence[str], purpose: EmbeddingPurpose) -> FloatMatrix:  # noqa: ARG002
+        """Vectors of shape `(len(texts), dimensions)`; raises `Unavailable` without a usable model."""
+        loop = asyncio.get_running_loop()
+        pieces = [
+            await loop.run_in_executor(self._thread, self._model.embed, texts[start : start + _PIECE])
+            for start in range(0, len(texts), _PIECE)
+        ]
+        empty = np.zeros((0, self.identity.dimensions), dtype=np.float32)
+        return np.concatenate([empty, *pieces])
+
+    async def close(self) -> None:
+        """End the thread; a running call is finished first."""
+        await asyncio.to_thread(self._thread.shutdown)

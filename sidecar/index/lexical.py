@@ -1,0 +1,169 @@
+"""One Tantivy index: documents of text fields under 64-bit keys, immutable searchers (spec §7).
+
+Terms come from the caller, joined by spaces; nothing here analyses text, and no query text is ever parsed.
+Measured with 250,000 unit documents: opening a writer 7 ms, committing one document 8-20 ms, `reload` under
+1 ms; the engine releases the interpreter lock while it adds, commits and searches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import tantivy
+from numpy.typing import NDArray
+
+from sidecar.domain.errors import StoreDamaged
+from sidecar.index.entries import split_key, unit_key
+from sidecar.index.private_files import private_directory, seal
+from sidecar.index.segment_files import verify_segments
+
+KEY = "key"
+DOCUMENT = "document"
+
+# The engine's floor for one thread; a batch beyond it becomes several segments, which merge by themselves.
+_WRITER_HEAP_BYTES = 15_000_000
+_TOKENIZER = "terms"
+_WITHOUT_POSITIONS = "freq"
+
+Keys = NDArray[np.uint64]
+Scores = NDArray[np.float32]
+QueryTerm = tuple[str, str, float]
+
+
+class LexicalSnapshot:
+    """What one commit holds, for as long as the snapshot is kept."""
+
+    def __init__(self, schema: tantivy.Schema, searcher: tantivy.Searcher) -> None:
+        self._schema = schema
+        self._searcher = searcher
+
+    @property
+    def count(self) -> int:
+        """How many documents there are."""
+        return self._searcher.num_docs
+
+    def document_frequency(self, field: str, term: str) -> int:
+        """How many documents hold the term in the field, deleted ones that no merge has dropped included."""
+        return self._searcher.doc_freq(field, term)
+
+    def search(
+        self, terms: Sequence[QueryTerm], limit: int, only: Collection[int] | None = None
+    ) -> tuple[Keys, Scores]:
+        """Keys and BM25 scores, best first, of at most `limit` documents that hold any `(field, term, boost)`.
+
+        `only` keeps documents of these document numbers; what it hides takes no place among the `limit`. In
+        one snapshot a smaller `limit` gives a prefix of a larger one. Blocking.
+        """
+        if limit < 1 or not terms or (only is not None and not only) or not self.count:
+            return np.empty(0, np.uint64), np.empty(0, np.float32)
+        clauses = [(tantivy.Occur.Should, self._term(*term)) for term in terms]
+        if only is None:
+            # One flat union of terms is what the engine can prune (block-max WAND).
+            query = tantivy.Query.boolean_query(clauses)
+        else:
+            allowed = tantivy.Query.term_set_query(self._schema, DOCUMENT, sorted(only))
+            clauses.append((tantivy.Occur.Must, tantivy.Query.boost_query(allowed, 0.0)))
+            query = tantivy.Query.boolean_query(clauses, 1)
+        hits = self._searcher.search(query, limit, count=False).hits
+        keys = self._searcher.fast_field_values(KEY, [address for _, address in hits])
+        return np.array(keys, np.uint64), np.array([score for score, _ in hits], np.float32)
+
+    def documents(self) -> set[int]:
+        """The document numbers that are present; its cost grows with the index."""
+        if not self.count:
+            return set()
+        hits = self._searcher.search(tantivy.Query.all_query(), self.count, count=False).hits
+        keys = self._searcher.fast_field_values(KEY, [address for _, address in hits])
+        return {split_key(int(key or 0))[0] for key in keys}
+
+    def _term(self, field: str, term: str, boost: float) -> tantivy.Query:
+        query = tantivy.Query.term_query(self._schema, field, term, _WITHOUT_POSITIONS)
+        return query if boost == 1.0 else tantivy.Query.boost_query(query, boost)
+
+
+class LexicalIndex:
+    """The one writer of a directory. Every method blocks and is for one thread at a time."""
+
+    def __init__(self, directory: Path, fields: tuple[str, ...]) -> None:
+        """Open the index, or make it in an empty directory; raises `StoreDamaged`."""
+        self._directory = private_directory(directory)
+        self._fields = fields
+        self._writer: tantivy.IndexWriter | None = None
+        self._schema = _schema(fields)
+        if (directory / "meta.json").exists():
+            verify_segments(directory)
+        try:
+            self._index = tantivy.Index(self._schema, str(directory))
+            self._index.config_reader("manual")
+        except (ValueError, OSError) as error:
+            raise StoreDamaged("a lexical index cannot be opened") from error
+        analyzer = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build()
+        self._index.register_tokenizer(_TOKENIZER, analyzer)
+        seal(directory)
+
+    def commit(
+        self,
+        removed: Iterable[int],
+        added: Iterable[tuple[int, Sequence[Sequence[str]]]],
+    ) -> None:
+        """Forget the documents `removed`, then add `(document number, field texts by ordinal)`, durably.
+
+        An ordinal without texts is left out. Doing it again changes nothing.
+        """
+        try:
+            writer = self._open_writer()
+            for number in removed:
+                writer.delete_documents_by_term(DOCUMENT, number)
+            for number, parts in added:
+                writer.delete_documents_by_term(DOCUMENT, number)
+                self._add(writer, number, parts)
+            writer.commit()
+            self._index.reload()
+        except (ValueError, OSError) as error:
+            self._writer = None
+            raise StoreDamaged("a lexical index cannot be written") from error
+        seal(self._directory)
+
+    def snapshot(self) -> LexicalSnapshot:
+        """What the last commit holds."""
+        return LexicalSnapshot(self._schema, self._index.searcher())
+
+    def close_writer(self) -> None:
+        """Wait for merges and release the writer's threads and memory; the next commit opens another."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            try:
+                writer.wait_merging_threads()
+                self._index.reload()
+            except (ValueError, OSError) as error:
+                raise StoreDamaged("a lexical index cannot be merged") from error
+            seal(self._directory)
+
+    def _open_writer(self) -> tantivy.IndexWriter:
+        if self._writer is None:
+            self._writer = self._index.writer(_WRITER_HEAP_BYTES, 1)
+        return self._writer
+
+    def _add(self, writer: tantivy.IndexWriter, number: int, parts: Sequence[Sequence[str]]) -> None:
+        for ordinal, texts in enumerate(parts):
+            if not texts:
+                continue
+            document = tantivy.Document()
+            # `add_unsigned`, not keyword arguments: those make signed values, which kill the writer.
+            document.add_unsigned(KEY, unit_key(number, ordinal))
+            document.add_unsigned(DOCUMENT, number)
+            for field, text in zip(self._fields, texts, strict=True):
+                if text:
+                    document.add_text(field, text)
+            writer.add_document(document)
+
+
+def _schema(fields: tuple[str, ...]) -> tantivy.Schema:
+    builder = tantivy.SchemaBuilder()
+    builder.add_unsigned_field(KEY, fast=True)
+    builder.add_unsigned_field(DOCUMENT, indexed=True)
+    for field in fields:
+        builder.add_text_field(field, tokenizer_name=_TOKENIZER, index_option=_WITHOUT_POSITIONS)
+    return builder.build()

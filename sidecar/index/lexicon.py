@@ -1,0 +1,107 @@
+"""The words of one source: an index of units and one of files, which live and change together.
+
+Two indexes, because BM25 compares a document's length with the average of its whole index.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import tantivy
+
+from sidecar.domain.errors import StoreDamaged
+from sidecar.index.documents import LexicalLayout
+from sidecar.index.lexical import Keys, LexicalIndex, LexicalSnapshot, QueryTerm, Scores
+from sidecar.index.packing import Contents
+from sidecar.index.private_files import private_directory, replace_file
+from sidecar.index.segment_files import holds_only_live_text
+
+_STAMP = "stamp.json"
+_UNITS = "units"
+_FILES = "files"
+
+
+class WordSnapshot(msgspec.Struct, frozen=True):
+    """One generation of a half of a lexicon; a source without documents has no engine and finds nothing."""
+
+    engine: LexicalSnapshot | None = None
+
+    @property
+    def count(self) -> int:
+        """How many documents (units or files) there are."""
+        return self.engine.count if self.engine else 0
+
+    def document_frequency(self, field: str, term: str) -> int:
+        """As `LexicalSnapshot.document_frequency`."""
+        return self.engine.document_frequency(field, term) if self.engine else 0
+
+    def search(
+        self, terms: Sequence[QueryTerm], limit: int, only: Collection[int] | None = None
+    ) -> tuple[Keys, Scores]:
+        """As `LexicalSnapshot.search`; the ordinal of a file's key is 0."""
+        if self.engine is None:
+            return np.empty(0, np.uint64), np.empty(0, np.float32)
+        return self.engine.search(terms, limit, only)
+
+
+class LexiconSnapshot(msgspec.Struct, frozen=True):
+    """One generation of a source's words."""
+
+    units: WordSnapshot = WordSnapshot()
+    files: WordSnapshot = WordSnapshot()
+
+
+class Lexicon:
+    """Both indexes of a source in one directory, stamped with what they were made from. Blocking."""
+
+    def __init__(self, directory: Path, layout: LexicalLayout, store: str) -> None:
+        """Open the directory, or make it; raises `StoreDamaged` when it belongs to something else."""
+        self.directory = private_directory(directory)
+        stamp = _stamp(layout, store)
+        if not os.listdir(directory):
+            replace_file(directory / _STAMP, stamp)
+        elif not _has_stamp(directory / _STAMP, stamp):
+            raise StoreDamaged("a lexical index was made from other data")
+        elif not all((directory / part / "meta.json").is_file() for part in (_UNITS, _FILES)):
+            raise StoreDamaged("a lexical index is missing")
+        self._units = LexicalIndex(directory / _UNITS, layout.unit_fields)
+        self._files = LexicalIndex(directory / _FILES, layout.file_fields)
+
+    def commit(self, removed: Collection[int], added: Sequence[tuple[int, Contents]]) -> None:
+        """Forget and add documents durably in both indexes; doing it again changes nothing."""
+        self._units.commit(removed, ((number, contents.units) for number, contents in added))
+        self._files.commit(removed, ((number, [contents.file]) for number, contents in added))
+
+    def snapshot(self) -> LexiconSnapshot:
+        """What the last commit holds."""
+        return LexiconSnapshot(WordSnapshot(self._units.snapshot()), WordSnapshot(self._files.snapshot()))
+
+    def matches(self, documents: Collection[int], units: int) -> bool:
+        """Whether exactly these documents, with this many searchable units, are present."""
+        if self._units.snapshot().count != units:
+            return False
+        return self._files.snapshot().documents() == set(documents)
+
+    def holds_only_live_text(self) -> bool:
+        """Whether nothing of a forgotten document is left in its files."""
+        return all(holds_only_live_text(self.directory / part) for part in (_UNITS, _FILES))
+
+    def close_writer(self) -> None:
+        """Release what writing holds; the next commit takes it again."""
+        self._units.close_writer()
+        self._files.close_writer()
+
+
+def _stamp(layout: LexicalLayout, store: str) -> bytes:
+    return msgspec.json.encode({"engine": tantivy.__version__, "store": store, "layout": layout})
+
+
+def _has_stamp(path: Path, stamp: bytes) -> bool:
+    try:
+        return path.read_bytes() == stamp
+    except OSError:
+        return False

@@ -1,0 +1,1 @@
+"""Decisions as values: `Allow` or `Deny(reason)`, default deny, no I/O."""

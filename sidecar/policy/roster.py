@@ -1,0 +1,41 @@
+"""Which agent a request means, as one token sees the agents (spec §3, U§2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from sidecar.domain.agents import normalise_agent_id
+from sidecar.domain.authority import Principal
+from sidecar.domain.errors import InvalidRequest
+
+Subject = Literal["memory search", "memory provider"]
+
+
+def visible_agents(principal: Principal, configured: Sequence[str]) -> tuple[str, ...]:
+    """The configured agents that a token may name, in configured order."""
+    if principal.agents is None:
+        return tuple(configured)
+    return tuple(agent for agent in configured if agent in principal.agents)
+
+
+def resolve_agent(
+    named: str | None, roster: Sequence[str], default: str | None, *, subject: Subject
+) -> str:
+    """The agent id of a request; raises `InvalidRequest` with upstream's exact words.
+
+    Without a name it is the sole agent of the roster, or the default agent if the roster holds it.
+    """
+    if named is not None:
+        agent_id = normalise_agent_id(named)
+        if agent_id is None or agent_id not in roster:
+            raise InvalidRequest("unknown agentId")
+        return agent_id
+    if len(roster) == 1:
+        return roster[0]
+    if default is not None and default in roster:
+        return default
+    raise InvalidRequest(
+        f"Multiple agents are configured, but {subject} has no explicit owner. "
+        "Pass agentId to select a configured agent."
+    )

@@ -1,0 +1,74 @@
+"""The two legs of a search: words by Tantivy, meaning by vectors, both over one view of one source."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from sidecar.domain.memory import Source
+from sidecar.index.documents import ORDINAL_BITS
+from sidecar.index.view import View
+from sidecar.ranking.fusion import FoundUnits, best_attainable, idf
+from sidecar.ranking.parameters import Parameters
+from sidecar.ranking.spread import NO_SPANS, Spans
+from sidecar.service.documents import PASSAGE_FIELD, UNIT_FIELD
+from sidecar.text.terms import QueryTerm
+
+
+class WeightedTerm(msgspec.Struct, frozen=True):
+    """A query term with what it weighs in this corpus: its own weight times its rarity."""
+
+    term: QueryTerm
+    rarity: float
+
+    @property
+    def weight(self) -> float:
+        """What a unit that says it can gain, in units of `k1 + 1`."""
+        return self.term.weight * self.rarity
+
+
+class Words(msgspec.Struct, frozen=True):
+    """What the lexical leg found; `attainable` is the scale that makes scores comparable across queries."""
+
+    units: FoundUnits
+    passages: Spans
+    attainable: float
+
+
+def weigh(view: View, source: Source, terms: list[QueryTerm]) -> list[WeightedTerm]:
+    """The terms with their rarity among the units of a source."""
+    units = view.lexicon(source).units
+    count = units.count
+    return [WeightedTerm(term, idf(units.document_frequency(UNIT_FIELD, term.term), count)) for term in terms]
+
+
+def lexical_leg(view: View, source: Source, terms: list[WeightedTerm], parameters: Parameters) -> Words:
+    """Units and passages that hold any of the terms."""
+    lexicon = view.lexicon(source)
+    asked = [(weighted.term.term, weighted.term.weight) for weighted in terms]
+    found = lexicon.units.search([(UNIT_FIELD, *term) for term in asked], parameters.candidates)
+    around = lexicon.passages.search([(PASSAGE_FIELD, *term) for term in asked], parameters.passages)
+    return Words(
+        units=FoundUnits(
+            found.keys.astype(np.int64), found.scores, found.sizes, view.mean_unit_terms(source)
+        ),
+        passages=Spans(around.keys.astype(np.int64), around.sizes, around.scores),
+        attainable=best_attainable(weighted.weight for weighted in terms),
+    )
+
+
+def vector_leg(
+    view: View, source: Source, vector: NDArray[np.float32] | None, parameters: Parameters
+) -> Spans:
+    """The blocks nearest to the query by meaning; none without a vector."""
+    if vector is None:
+        return NO_SPANS
+    snapshot = view.vectors(source)
+    if snapshot is None:
+        return NO_SPANS
+    rows, cosines = snapshot.search(vector, parameters.blocks)
+    first = snapshot.first_unit[rows]
+    return Spans(
+        (snapshot.document_id[rows] << ORDINAL_BITS) | first, snapshot.last_unit[rows] - first + 1, cosines
+    )

@@ -1,0 +1,143 @@
+"""From a ranked unit to a hit: the window around it, proven against the disk, with its reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from sidecar.domain.memory import AutomaticRecall, Citation, Hit, LineRange, Reference, ScoreParts
+from sidecar.index.documents import ORDINAL_BITS
+from sidecar.index.entries import DocumentEntry
+from sidecar.ranking.fusion import Scored
+from sidecar.service.ordering import Ranked
+from sidecar.service.shelf import Shelf
+from sidecar.text.fragments import format_fragment, label
+from sidecar.text.lines import revision
+from sidecar.text.prepare import CURATED
+from sidecar.text.windows import Span, entry_window, excerpt, grow, range_of
+
+_REACH = 24
+"""Units on either side that a window may grow over: more never fit."""
+
+
+class NoHit(Enum):
+    """Why a ranked unit gives no hit: it is inside an earlier one, or its file changed."""
+
+    COVERED = "covered"
+    STALE = "stale"
+
+
+class Windows:
+    """The windows of one search: no unit is shown twice, and each file is checked once."""
+
+    def __init__(self, *, scored: Scored, shelf: Shelf, provider_id: str, hybrid: bool) -> None:
+        self._score = dict(zip(scored.keys.tolist(), scored.scores.tolist(), strict=True))
+        self._shelf = shelf
+        self._provider_id = provider_id
+        self._hybrid = hybrid
+        self._taken: set[int] = set()
+        self._lines: dict[int, Sequence[str] | None] = {}
+
+    def show(self, ranked: Ranked) -> Hit | NoHit:
+        """The hit that starts from a unit, or why there is none."""
+        if ranked.key in self._taken:
+            return NoHit.COVERED
+        entry = ranked.entry
+        if entry.document_id not in self._lines:
+            self._lines[entry.document_id] = self._shelf.lines(entry)
+        lines = self._lines[entry.document_id]
+        if lines is None:
+            return NoHit.STALE
+        base = entry.document_id << ORDINAL_BITS
+        curated = entry.path in CURATED
+        first, last, spans, offset = self._window(entry, ranked.ordinal, base, curated)
+        self._taken.update(range(base + first, base + last + 1))
+        whole = range_of(spans, first - offset, last - offset)
+        text, shown = excerpt(lines, whole)
+        return self._hit(ranked, whole if curated else shown, shown, text, lines, curated)
+
+    def _window(
+        self, entry: DocumentEntry, ordinal: int, base: int, curated: bool
+    ) -> tuple[int, int, list[Span], int]:
+        """First and last ordinal of the window, and the spans (of ordinals from `offset` on) it is made of."""
+        table = entry.units
+        low, high = max(0, ordinal - _REACH), min(len(table), ordinal + _REACH + 1)
+        if curated:
+            group = table.group(ordinal)
+            while low > 0 and table.group(low - 1) == group:
+                low -= 1
+            while high < len(table) and table.group(high) == group:
+                high += 1
+        while low < ordinal and any(base + taken in self._taken for taken in range(low, ordinal)):
+            low += 1
+        for taken in range(ordinal + 1, high):
+            if base + taken in self._taken:
+                high = taken
+                break
+        spans = [span_of(entry, at) for at in range(low, high)]
+        if curated:
+            first, last = entry_window(spans, ordinal - low)
+        else:
+            gains = [self._score.get(base + at, 0.0) for at in range(low, high)]
+            first, last = grow(spans, ordinal - low, gains=gains)
+        return first + low, last + low, spans, low
+
+    def _hit(
+        self,
+        ranked: Ranked,
+        named: LineRange,
+        shown: LineRange,
+        text: str,
+        lines: Sequence[str],
+        curated: bool,
+    ) -> Hit:
+        entry = ranked.entry
+        annotations = entry.units.annotations(ranked.ordinal)
+        reference = Reference(
+            provider_id=self._provider_id,
+            id=entry.path,
+            fragment=format_fragment(named),
+            revision=revision(lines[named.start - 1 : named.end]),
+        )
+        return Hit(
+            reference=reference,
+            excerpt=text,
+            path=entry.path,
+            lines=shown,
+            score=ranked.score,
+            source=entry.source,
+            citations=(
+                Citation(
+                    label=label(entry.path, shown),
+                    reference=reference,
+                    start_line=shown.start,
+                    end_line=shown.end,
+                ),
+            ),
+            recall=AutomaticRecall(
+                eligible=curated and entry.origin in ("owner", "agent"),
+                project_keys=annotations.project_keys,
+                triggers="; ".join(annotations.triggers) or None,
+                importance=annotations.importance,
+            ),
+            parts=ScoreParts(
+                text=ranked.text,
+                vector=ranked.vector if self._hybrid else None,
+                adjustments=ranked.adjustments,
+            ),
+        )
+
+
+def span_of(entry: DocumentEntry, ordinal: int) -> Span:
+    """A unit of a document as windows see it."""
+    table = entry.units
+    start, end = table.span(ordinal)
+    return Span(
+        start=start,
+        end=end,
+        size=table.size(ordinal),
+        group=table.group(ordinal),
+        section=table.section(ordinal),
+        heading=table.kind(ordinal) == "heading",
+        chars=table.char_range(ordinal),
+    )

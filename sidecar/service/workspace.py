@@ -1,0 +1,96 @@
+"""The native provider (spec §5.1): neutral handles over an agent's index and workspace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sidecar.domain.authority import CallerContext
+from sidecar.domain.errors import AccessDenied, Unavailable
+from sidecar.domain.memory import GetRequest, Page, ReadResult, SearchRequest
+from sidecar.domain.provider import Capabilities, Health, Purpose
+from sidecar.policy.access import Deny, SandboxedAccess, full_health, read_memory
+from sidecar.ranking.floor import DefaultFloor, StrictFloor
+from sidecar.service.health import HealthReport
+from sidecar.service.offload import Offload
+from sidecar.service.reading import Reader
+from sidecar.service.search import SearchService
+
+PROVIDER_ID = "memory-sidecar"
+CAPABILITIES = Capabilities(sources=("memory",), pagination=False, candidates=(), project_filter=True)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkspaceServices:
+    """What the handles of one agent share; it outlives every handle."""
+
+    agent_id: str
+    search: SearchService
+    reader: Reader
+    health: HealthReport
+    offload: Offload
+    sandboxed_access: SandboxedAccess
+
+
+class WorkspaceProvider:
+    """Opens handles on one agent."""
+
+    provider_id = PROVIDER_ID
+
+    def __init__(self, services: WorkspaceServices) -> None:
+        self._services = services
+
+    async def open(self, agent_id: str, context: CallerContext, purpose: Purpose) -> WorkspaceHandle:  # noqa: ARG002
+        """A handle for this caller, whatever the purpose: opening grants nothing, every call asks the policy."""
+        if agent_id != self._services.agent_id:
+            raise Unavailable("Memory provider unavailable")
+        return WorkspaceHandle(self._services, context)
+
+
+class WorkspaceHandle:
+    """One caller's view of the provider."""
+
+    capabilities = CAPABILITIES
+
+    def __init__(self, services: WorkspaceServices, context: CallerContext) -> None:
+        self._services = services
+        self._context = context
+
+    async def search(self, request: SearchRequest) -> Page:
+        """The best hits. A caller that may not read gets none, and a warning that says why (spec §5.4)."""
+        denied = self._denied()
+        if denied is not None:
+            return Page(hits=(), warning=f"{PROVIDER_ID}: stored memories were not searched: {denied}")
+        floor = DefaultFloor() if request.min_score is None else StrictFloor(request.min_score)
+        result = await self._services.search.search(request, floor)
+        return Page(
+            hits=result.hits,
+            coverage="partial" if result.partial else "complete",
+            warning="; ".join([*result.partial, *result.notices]) or None,
+        )
+
+    async def get(self, request: GetRequest) -> ReadResult:
+        """The text of a reference; a caller that may not read is refused."""
+        denied = self._denied()
+        if denied is not None:
+            raise AccessDenied(f"{PROVIDER_ID}: memory access denied: {denied}")
+        return await self._services.offload.run(lambda: self._services.reader.get(request))
+
+    async def health(self) -> Health:
+        """How the index is; callers that may not read get the status word alone."""
+        report = await self._services.health.report()
+        services = self._services
+        if full_health(
+            self._context.authority, services.agent_id, sandboxed_access=services.sandboxed_access
+        ):
+            return report
+        return Health(status=report.status)
+
+    async def close(self) -> None:
+        """A handle holds nothing of the shared services."""
+
+    def _denied(self) -> str | None:
+        services = self._services
+        verdict = read_memory(
+            self._context.authority, services.agent_id, sandboxed_access=services.sandboxed_access
+        )
+        return verdict.reason if isinstance(verdict, Deny) else None

@@ -1,0 +1,159 @@
+"""The terms under which text is kept and asked for (spec §7). Query text is never parsed as a language.
+
+A term holds no white space and at most 200 bytes. A text found as a whole token of another always shares
+that token's terms, whatever punctuation stands around it. English words are stemmed; Han and kana runs are
+kept as pairs and single characters, Hangul words and Thai-like runs whole and as pairs; identifiers, paths,
+addresses and versions whole and in part; dates also in a canonical form (see `dates`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import chain
+from typing import Literal
+
+import msgspec
+
+from sidecar.text.dates import WrittenDate, worded_dates
+from sidecar.text.stopwords import STOP_WORDS
+from sidecar.text.tokens import Atom, atoms
+
+TermKind = Literal["word", "whole", "part", "gram", "emoji", "date"]
+
+QUERY_TERMS = 64
+"""Most distinct terms of one query (spec §3)."""
+
+_FIGURES = re.compile(r"[0-9./-]+\Z")
+_TOKEN_CACHE = 16_384
+_CACHED_LENGTH = 48
+
+# Weights of query terms. A plain word is 1; what names one thing exactly counts more, its fragments less.
+_WORD = 1.0
+_IDENTIFIER = 2.0
+_COMPOUND = 1.2
+_COMPONENT = 1.0
+_COMPOUND_PART = 0.7
+_IDENTIFIER_PART = 0.5
+_PARTS_TOTAL = 1.5
+_RUN_WHOLE = 1.0
+_GRAMS_MOST = 2.0
+_GRAM_STEP = 0.25
+_HANGUL_GRAMS = 0.7
+_DAY = 2.0
+_MONTH = 1.5
+_ANNIVERSARY = 1.2
+_WIDER = 0.3
+
+
+class QueryTerm(msgspec.Struct, frozen=True):
+    """A term to look for. Terms of one word, identifier, run or date of the query share their `group`.
+
+    `weight` multiplies the term's own rarity. `kind` says what the term is of its group: a plain `word`, the
+    `whole` of an identifier or run, a `part` of one, a `gram` (overlapping pair of a run), an `emoji`, or a
+    canonical `date`.
+    """
+
+    term: str
+    weight: float
+    group: int
+    kind: TermKind
+
+
+def index_terms(text: str) -> list[str]:
+    """The terms of a text in order, as often as they stand in it; linear in its length, never raises."""
+    found = list(chain.from_iterable(map(_token_terms, text.split())))
+    for written in worded_dates(text):
+        found.append(written.term)
+        found.extend(written.wider_terms())
+    return found
+
+
+def query_terms(text: str) -> list[QueryTerm]:
+    """At most `QUERY_TERMS` distinct terms of a query, in the order of its words; [] for mere signs.
+
+    Stop words are left out unless nothing else is there. Past the limit the weightiest terms stay.
+    """
+    tokens = dict.fromkeys(text.split())
+    every = list(chain.from_iterable(atoms(token) for token in tokens))
+    telling = [atom for atom in every if not atom.stop] or every
+    found: dict[str, QueryTerm] = {}
+    group = 0
+    for group, atom in enumerate(telling):
+        for term, weight, kind in _weighted(atom):
+            _keep(found, QueryTerm(term, weight, group, kind))
+    for number, written in enumerate(worded_dates(text), start=group + 1):
+        for term, weight in _dated(written):
+            _keep(found, QueryTerm(term, weight, number, "date"))
+    if len(found) <= QUERY_TERMS:
+        return list(found.values())
+    heaviest = sorted(found.values(), key=lambda term: -term.weight)[:QUERY_TERMS]
+    kept = {term.term for term in heaviest}
+    return [term for term in found.values() if term.term in kept]
+
+
+def _token_terms(token: str) -> tuple[str, ...]:
+    return _cached_terms(token) if len(token) <= _CACHED_LENGTH else _terms(token)
+
+
+def _terms(token: str) -> tuple[str, ...]:
+    return tuple(chain.from_iterable(atom.terms() for atom in atoms(token)))
+
+
+_cached_terms = lru_cache(maxsize=_TOKEN_CACHE)(_terms)
+
+
+def _keep(found: dict[str, QueryTerm], term: QueryTerm) -> None:
+    known = found.get(term.term)
+    if known is None or known.weight < term.weight:
+        found[term.term] = term
+
+
+def _weighted(atom: Atom) -> Iterator[tuple[str, float, TermKind]]:
+    if atom.kind == "word" or atom.kind == "emoji":
+        if atom.whole is not None:
+            yield atom.whole, _WORD, atom.kind
+        return
+    if atom.kind in ("han", "hangul", "unspaced"):
+        yield from _run_weights(atom)
+        return
+    compound = atom.kind == "compound"
+    if atom.whole is not None:
+        # A date written in figures is better found by its canonical term, which every spelling of it has.
+        figures = bool(atom.dates) and _FIGURES.match(atom.whole) is not None
+        yield atom.whole, _WORD if figures else _COMPOUND if compound else _IDENTIFIER, "whole"
+    for component in atom.components:
+        yield component, _COMPONENT, "part"
+    parts = [part for part in atom.parts if part not in STOP_WORDS]
+    if parts:
+        each = min(_COMPOUND_PART if compound else _IDENTIFIER_PART, _PARTS_TOTAL / len(parts))
+        for part in parts:
+            yield part, each, "part"
+    for written in atom.dates:
+        for term, weight in _dated(written):
+            yield term, weight, "date"
+
+
+def _run_weights(atom: Atom) -> Iterator[tuple[str, float, TermKind]]:
+    """A run counts like a word or two, however many pairs it has."""
+    if atom.whole is not None:
+        yield atom.whole, _RUN_WHOLE, "whole"
+    elif not atom.grams:
+        yield from ((single, _WORD, "gram") for single in atom.singles)
+    if atom.grams:
+        total = min(_GRAMS_MOST, _WORD + _GRAM_STEP * (len(atom.grams) - 1))
+        if atom.kind == "hangul":
+            total = _HANGUL_GRAMS
+        for gram in dict.fromkeys(atom.grams):
+            yield gram, total / len(atom.grams), "gram"
+
+
+def _dated(written: WrittenDate) -> Iterator[tuple[str, float]]:
+    if written.kind == "day":
+        yield written.term, _DAY
+        yield written.wider_terms()[0], _WIDER
+    elif written.kind == "month":
+        yield written.term, _MONTH
+    else:
+        yield written.term, _ANNIVERSARY

@@ -1,0 +1,157 @@
+"""Answers to JSON: the envelopes and field names of v1 and v2 (U§2, U§3). Absent is absent, never null."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sidecar.domain.memory import (
+    AutomaticRecall,
+    Citation,
+    FileShapedAnswer,
+    Found,
+    Hit,
+    Page,
+    ReadResult,
+    Reference,
+)
+from sidecar.domain.provider import Health
+
+
+def v2(agent_id: str, provider_id: str, result: Mapping[str, object]) -> dict[str, object]:
+    """The envelope of every v2 answer: the result's own fields are spread at top level."""
+    return {"version": 2, "agentId": agent_id, "providerId": provider_id, **result}
+
+
+def page(value: Page) -> dict[str, object]:
+    """A page of hits."""
+    out: dict[str, object] = {"hits": [hit(item) for item in value.hits]}
+    if value.next_cursor is not None:
+        out["nextCursor"] = value.next_cursor
+    if value.coverage is not None:
+        out["coverage"] = value.coverage
+    if value.warning is not None:
+        out["warning"] = value.warning
+    return out
+
+
+def hit(value: Hit) -> dict[str, object]:
+    """One v2 hit."""
+    out: dict[str, object] = {
+        "reference": reference(value.reference),
+        "excerpt": value.excerpt,
+        "score": round(value.score, 6),
+        "source": value.source,
+    }
+    if value.citations:
+        out["citations"] = [citation(item) for item in value.citations]
+    if value.recall is not None:
+        out["automaticRecall"] = recall(value.recall)
+    return out
+
+
+def reference(value: Reference) -> dict[str, object]:
+    """A provider-scoped reference."""
+    out: dict[str, object] = {"providerId": value.provider_id, "id": value.id}
+    if value.revision is not None:
+        out["revision"] = value.revision
+    if value.fragment is not None:
+        out["fragment"] = value.fragment
+    return out
+
+
+def citation(value: Citation) -> dict[str, object]:
+    """Where a text stands."""
+    out: dict[str, object] = {"label": value.label}
+    if value.reference is not None:
+        out["reference"] = reference(value.reference)
+    if value.url is not None:
+        out["url"] = value.url
+    if value.start_line is not None:
+        out["startLine"] = value.start_line
+    if value.end_line is not None:
+        out["endLine"] = value.end_line
+    return out
+
+
+def recall(value: AutomaticRecall) -> dict[str, object]:
+    """What a host may inject by itself."""
+    out: dict[str, object] = {"eligible": value.eligible}
+    if value.project_keys:
+        out["projectKeys"] = list(value.project_keys)
+    if value.triggers is not None:
+        out["triggers"] = value.triggers
+    if value.importance is not None:
+        out["importance"] = value.importance
+    return out
+
+
+def read(value: ReadResult) -> dict[str, object]:
+    """A read: `ok` with its text, or `not_found` and nothing else."""
+    if not isinstance(value, Found):
+        return {"status": "not_found"}
+    out: dict[str, object] = {
+        "status": "ok",
+        "reference": reference(value.reference),
+        "text": value.text,
+    }
+    if value.citations:
+        out["citations"] = [citation(item) for item in value.citations]
+    if value.truncated:
+        out["truncated"] = True
+    if value.from_line is not None:
+        out["from"] = value.from_line
+    if value.line_count is not None:
+        out["lines"] = value.line_count
+    if value.next_from is not None:
+        out["nextFrom"] = value.next_from
+    return out
+
+
+def health(value: Health) -> dict[str, object]:
+    """How a provider is."""
+    out: dict[str, object] = {"status": value.status}
+    if value.message is not None:
+        out["message"] = value.message
+    if value.details is not None:
+        out["details"] = dict(value.details)
+    return out
+
+
+def v1(agent_id: str, answer: FileShapedAnswer) -> dict[str, object]:
+    """The v1 envelope with its file-shaped hits; `stale`, `warning` and `action` only when stale."""
+    out: dict[str, object] = {
+        "agentId": agent_id,
+        "provider": answer.provider,
+        "searchMode": answer.search_mode,
+        "results": [file_shaped_hit(item) for item in answer.hits],
+    }
+    if answer.stale is not None:
+        out["stale"] = True
+        out["warning"] = f"Memory index is stale: {answer.stale}. Search results may be incomplete."
+        if answer.action is not None:
+            out["action"] = answer.action
+    return out
+
+
+def file_shaped_hit(value: Hit) -> dict[str, object]:
+    """A hit as upstream's `MemorySearchResult`: both leg scores in hybrid, `textScore` alone without."""
+    out: dict[str, object] = {
+        "path": value.path,
+        "startLine": value.lines.start,
+        "endLine": value.lines.end,
+        "score": round(value.score, 6),
+        "snippet": value.excerpt,
+        "source": value.source,
+    }
+    if value.parts.vector is not None:
+        out["vectorScore"] = round(value.parts.vector, 6)
+    if value.parts.text is not None:
+        out["textScore"] = round(value.parts.text, 6)
+    if value.recall is not None:
+        if value.recall.importance is not None:
+            out["importance"] = value.recall.importance
+        if value.recall.triggers is not None:
+            out["triggers"] = value.recall.triggers
+        if value.recall.project_keys:
+            out["projectKey"] = "; ".join(value.recall.project_keys)
+    return out
