@@ -74,7 +74,7 @@ class MemoryMethods:
             authority=call.context.authority,
         )
         call.context.assert_current()
-        return {"agentId": agent_id, **answer}
+        return encode.v1(agent_id, answer)
 
     async def get(self, call: Call) -> Payload:
         """`memory.get`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 from aiohttp import web
@@ -30,13 +29,13 @@ class Server:
             max_line_size=LARGEST_HEADER,
         )
 
-    async def start(self, *, host: str, port: int, socket_path: Callable[[], Path] | None) -> int:
+    async def start(self, *, host: str, port: int, socket_path: Path | None) -> int:
         """Listen on TCP and, where given, on a Unix socket of mode 0600; gives the TCP port."""
         await self._runner.setup()
         listener = _listen_tcp(host, port)
         await web.SockSite(self._runner, listener).start()
         if socket_path is not None:
-            await web.SockSite(self._runner, _listen_unix(socket_path())).start()
+            await web.SockSite(self._runner, _listen_unix(socket_path)).start()
         return int(listener.getsockname()[1])
 
     async def stop(self) -> None:

@@ -66,4 +66,7 @@ def main() -> None:
     """The console script `memory-sidecar`."""
     # Whatever any library creates in the state directory is for the owner only (spec §2).
     os.umask(0o077)
+    # One BLAS thread: more gain nothing at our sizes and make latency jump on shared machines.
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
     cli.main(prog_name="memory-sidecar")

@@ -88,7 +88,8 @@ class ArmedWatch:
                 debug=False,
                 force_polling=False,
                 recursive=False,
-                ignore_permission_denied=True,
+                # To ignore refused folders would also hide that no inotify watch is left.
+                ignore_permission_denied=False,
             ):
                 self._post(self._hand_over, self._translate(changes))
         except (OSError, RuntimeError) as error:

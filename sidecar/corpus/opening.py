@@ -75,7 +75,7 @@ def kind_reason(mode: int) -> str | None:
 
 def failure_reason(error: OSError) -> str:
     """The word for a failed look at a file or folder."""
-    if error.errno in _GONE:
+    if error.errno in _GONE or isinstance(error, FileNotFoundError):
         return rules.MISSING
     if error.errno == errno.ELOOP:
         return rules.LINK
@@ -235,11 +235,13 @@ def _at_line_end(data: bytes) -> bytes:
     end = data.rfind(b"\n") + 1
     if end:
         return data[:end]
-    # One endless line: cut between characters, so that no false U+FFFD ends the text.
-    cut = len(data)
-    while cut and len(data) - cut < 3 and data[cut - 1] & 0xC0 == 0x80:
-        cut -= 1
-    return data[: cut - 1] if cut and data[cut - 1] >= 0xC0 else data
+    # One endless line: leave out a character that was cut, so that no false U+FFFD ends the text.
+    for back in range(1, min(4, len(data)) + 1):
+        lead = data[-back]
+        if lead & 0xC0 != 0x80:
+            length = 4 if lead >= 0xF0 else 3 if lead >= 0xE0 else 2 if lead >= 0xC0 else 1
+            return data[:-back] if length > back else data
+    return data
 
 
 def read_lines(root: str | Path, relative: str, start: int, count: int, max_bytes: int) -> list[str]:

@@ -170,11 +170,11 @@ class Corpus:
         tops = [f"{self._roots[0].real}/{rules.NOTES_FOLDER}", *(root.real for root in self._roots[1:])]
         return any(below(top, absolute) is not None or below(absolute, top) is not None for top in tops)
 
-    def is_below(self, path: str, folder: str) -> bool:
-        """Whether a caller path is that folder's, or lies in it: what an `unreadable` folder covers."""
+    def unreadable_covers(self, scan: Scan, path: str) -> bool:
+        """Whether a caller path lies where the scan could not look: it is then not known to be deleted."""
         start = self._roots[0].named
-        outer = os.path.normpath(os.path.join(start, folder))  # noqa: PTH118 (lexical)
-        return below(outer, os.path.normpath(os.path.join(start, path))) is not None  # noqa: PTH118
+        whole = _joined(start, path)
+        return any(below(_joined(start, folder.path), whole) is not None for folder in scan.unreadable)
 
     def root_identities(self) -> tuple[tuple[int, int] | None, ...]:
         """Device and inode of each root now, None where there is none: a cheap look for swapped roots."""
@@ -209,6 +209,10 @@ class Corpus:
 
 def _of_workspace(relative: str) -> bool:
     return relative in rules.CURATED or relative.startswith(rules.NOTES_FOLDER + "/")
+
+
+def _joined(start: str, path: str) -> str:
+    return os.path.normpath(os.path.join(start, path))  # noqa: PTH118 (lexical)
 
 
 def _identity(path: str) -> tuple[int, int] | None:

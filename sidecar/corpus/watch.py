@@ -34,6 +34,7 @@ ROOT_LOOK_SECONDS: Final = 0.5
 MOST_RETRY_SECONDS: Final = 600.0
 MISSES_UNTIL_POLLING: Final = 3
 _LEAST_PAUSE: Final = 0.1
+_MOST_VANISHED: Final = 5
 
 NO_INSTANCE: Final = "no inotify instance is left"
 NO_WATCH: Final = "no inotify watch is left"
@@ -92,6 +93,7 @@ class Watcher:
         self._polling: str | None = AS_CONFIGURED if mode == "polling" else None
         self._retry_at: float | None = None
         self._misses = 0
+        self._vanished = 0
         self._last_event: float | None = None
         self._last_rescan: float | None = None
 
@@ -233,12 +235,18 @@ class Watcher:
         try:
             await watch.start()
         except FileNotFoundError:
-            self._add(None, "a folder vanished")
+            self._vanished += 1
+            if self._vanished < _MOST_VANISHED:
+                self._add(None, "a folder vanished")
+                return
+            await self._disarm()
+            self._turn_to_polling(NO_EVENTS)
             return
         except (OSError, RuntimeError) as error:
             await self._disarm()
             self._turn_to_polling(_why(error))
             return
+        self._vanished = 0
         self._retiring, self._watch, self._watched = self._watch, watch, wanted
         if self._polling is not None:
             _log.info("file events are back: watching %d folders", len(wanted))

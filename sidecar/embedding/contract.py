@@ -39,6 +39,14 @@ class Embedder(Protocol):
         """
         ...
 
+    async def embed_query(self, text: str, words: Sequence[tuple[str, float]]) -> NDArray[np.float32]:
+        """The vector of a query, shape `(dimensions,)`.
+
+        `words` are its telling words with their weight in the corpus: a model that only averages words needs
+        them, one that reads sentences uses `text`. Raises `Unavailable`.
+        """
+        ...
+
     async def close(self) -> None:
         """Release threads and connections; closing twice is harmless."""
         ...

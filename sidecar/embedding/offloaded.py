@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sidecar.embedding.contract import EmbeddingIdentity, EmbeddingPurpose, FloatMatrix
 from sidecar.embedding.local import LocalEmbedder
@@ -37,6 +38,13 @@ class OffloadedEmbedder:
         ]
         empty = np.zeros((0, self.identity.dimensions), dtype=np.float32)
         return np.concatenate([empty, *pieces])
+
+    async def embed_query(self, text: str, words: Sequence[tuple[str, float]]) -> NDArray[np.float32]:  # noqa: ARG002
+        """The vector of the weighted words; a few table look-ups, so it runs where it is called once loaded."""
+        if self._model.is_loaded:
+            return self._model.embed_words(words)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._model.embed_words, words)
 
     async def close(self) -> None:
         """End the thread; a running call is finished first."""

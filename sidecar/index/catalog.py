@@ -16,9 +16,7 @@ from pathlib import Path
 import aiosqlite
 import msgspec
 
-from sidecar.domain.corpus import FileStamp, OriginClass
-from sidecar.domain.errors import StateError
-from sidecar.domain.memory import Source
+from sidecar.domain.corpus import FileStamp
 from sidecar.index.database import open_database, transaction, translated
 from sidecar.index.entries import DocumentEntry, PackedDocument
 from sidecar.index.packing import (
@@ -132,7 +130,9 @@ class Catalog:
         async with transaction(self._connection):
             execute = self._connection.executemany
             await execute("DELETE FROM documents WHERE document_id = ?", [(n,) for n in journal.removed])
-            await execute("UPDATE documents SET live = 1 WHERE document_id = ?", [(n,) for n in journal.added])
+            await execute(
+                "UPDATE documents SET live = 1 WHERE document_id = ?", [(n,) for n in journal.added]
+            )
             await execute(
                 "UPDATE documents SET stamp = ?, settled = ? WHERE document_id = ?",
                 [(pack_stamp(r.stamp), r.settled, r.document_id) for r in restamps],
@@ -159,7 +159,7 @@ class Catalog:
         """Every stored document by number: the live ones and those that the journal announces."""
         found: dict[int, DocumentEntry] = {}
         async for rows in self._stream(f"SELECT {_COLUMNS} FROM documents ORDER BY document_id"):  # noqa: S608
-            for entry in await asyncio.to_thread(lambda rows=rows: [_entry(row) for row in rows]):
+            for entry in await asyncio.to_thread(_entries, rows):
                 found[entry.document_id] = entry
         return found
 
@@ -199,6 +199,10 @@ class Catalog:
             async with self._connection.execute(query) as cursor:
                 while rows := list(await cursor.fetchmany(_ROWS_AT_ONCE)):
                     yield rows
+
+
+def _entries(rows: Sequence[sqlite3.Row]) -> list[DocumentEntry]:
+    return [_entry(row) for row in rows]
 
 
 def _unpack_all(rows: Sequence[tuple[int, bytes]]) -> list[tuple[int, Contents]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
@@ -50,18 +51,22 @@ async def open_database(path: Path) -> tuple[aiosqlite.Connection, bool, str | N
     Raises `StateError` when the directory cannot be used at all.
     """
     try:
-        if path.is_symlink() or (path.exists() and not path.is_file()):
-            raise StoreDamaged("the catalog was not a regular file")
-        private_file(path)
+        await asyncio.to_thread(_make_regular, path)
         connection, fresh = await _checked(path)
     except StoreDamaged as damage:
-        set_aside(path, _COMPANIONS)
-        private_file(path)
+        await asyncio.to_thread(set_aside, path, _COMPANIONS)
+        await asyncio.to_thread(private_file, path)
         connection, fresh = await _checked(path)
         return connection, fresh, damage.message
     except OSError as error:
         raise StateError(f"the catalog cannot be used: {error.strerror}") from error
     return connection, fresh, None
+
+
+def _make_regular(path: Path) -> None:
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise StoreDamaged("the catalog was not a regular file")
+    private_file(path)
 
 
 async def _checked(path: Path) -> tuple[aiosqlite.Connection, bool]:

@@ -7,14 +7,15 @@ Measured with 250,000 unit documents: opening a writer 7 ms, committing one docu
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import contextlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import tantivy
 from numpy.typing import NDArray
 
-from sidecar.domain.errors import StoreDamaged
+from sidecar.domain.errors import StateError, StoreDamaged
 from sidecar.index.entries import split_key, unit_key
 from sidecar.index.private_files import private_directory, seal
 from sidecar.index.segment_files import verify_segments
@@ -51,7 +52,7 @@ class LexicalSnapshot:
     def search(
         self, terms: Sequence[QueryTerm], limit: int, only: Collection[int] | None = None
     ) -> tuple[Keys, Scores]:
-        """Keys and BM25 scores, best first, of at most `limit` documents that hold any `(field, term, boost)`.
+        """Keys and BM25 scores, best first, of at most `limit` documents with any of `(field, term, boost)`.
 
         `only` keeps documents of these document numbers; what it hides takes no place among the `limit`. In
         one snapshot a smaller `limit` gives a prefix of a larger one. Blocking.
@@ -87,44 +88,53 @@ class LexicalIndex:
     """The one writer of a directory. Every method blocks and is for one thread at a time."""
 
     def __init__(self, directory: Path, fields: tuple[str, ...]) -> None:
-        """Open the index, or make it in an empty directory; raises `StoreDamaged`."""
+        """Open the index, or make it in an empty directory; raises `StoreDamaged` or `StateError`."""
         self._directory = private_directory(directory)
         self._fields = fields
         self._writer: tantivy.IndexWriter | None = None
         self._schema = _schema(fields)
-        if (directory / "meta.json").exists():
+        exists = (directory / "meta.json").exists()
+        if exists:
             verify_segments(directory)
         try:
             self._index = tantivy.Index(self._schema, str(directory))
             self._index.config_reader("manual")
         except (ValueError, OSError) as error:
-            raise StoreDamaged("a lexical index cannot be opened") from error
+            if exists:
+                raise StoreDamaged("a lexical index cannot be opened") from error
+            raise StateError("a lexical index cannot be made") from error
         analyzer = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build()
         self._index.register_tokenizer(_TOKENIZER, analyzer)
         seal(directory)
 
-    def commit(
+    def stage(
         self,
         removed: Iterable[int],
         added: Iterable[tuple[int, Sequence[Sequence[str]]]],
     ) -> None:
-        """Forget the documents `removed`, then add `(document number, field texts by ordinal)`, durably.
+        """Forget the documents `removed`, then add `(document number, field texts by ordinal)`.
 
-        An ordinal without texts is left out. Doing it again changes nothing.
+        Nothing is visible or durable before `commit`. An ordinal without texts is left out. Doing it again
+        changes nothing. Raises `StateError` when the disk refuses; the last commit stands then.
         """
-        try:
+        with self._undone_on_failure():
             writer = self._open_writer()
-            for number in removed:
-                writer.delete_documents_by_term(DOCUMENT, number)
-            for number, parts in added:
-                writer.delete_documents_by_term(DOCUMENT, number)
+            batch = list(added)
+            numbers = sorted({*removed, *(number for number, _ in batch)})
+            if numbers:
+                # By query: `delete_documents_by_term` makes a signed term of an int, which matches nothing.
+                stale = tantivy.Query.term_set_query(self._schema, DOCUMENT, numbers)
+                writer.delete_documents_by_query(stale)
+            for number, parts in batch:
                 self._add(writer, number, parts)
-            writer.commit()
-            self._index.reload()
-        except (ValueError, OSError) as error:
-            self._writer = None
-            raise StoreDamaged("a lexical index cannot be written") from error
-        seal(self._directory)
+
+    def commit(self) -> None:
+        """Make what was staged visible and durable; raises `StateError` as `stage` does."""
+        if self._writer is not None:
+            with self._undone_on_failure():
+                self._writer.commit()
+                self._index.reload()
+            seal(self._directory)
 
     def snapshot(self) -> LexicalSnapshot:
         """What the last commit holds."""
@@ -138,8 +148,20 @@ class LexicalIndex:
                 writer.wait_merging_threads()
                 self._index.reload()
             except (ValueError, OSError) as error:
-                raise StoreDamaged("a lexical index cannot be merged") from error
+                raise StateError("a lexical index cannot be merged") from error
             seal(self._directory)
+
+    def abandon_writer(self) -> None:
+        """Release the writer without waiting for anything; the last commit stands."""
+        self._writer = None
+
+    @contextlib.contextmanager
+    def _undone_on_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, OSError) as error:
+            self._writer = None
+            raise StateError("a lexical index cannot be written") from error
 
     def _open_writer(self) -> tantivy.IndexWriter:
         if self._writer is None:

@@ -5,13 +5,12 @@ Two indexes, because BM25 compares a document's length with the average of its w
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
 import numpy as np
-import tantivy
 
 from sidecar.domain.errors import StoreDamaged
 from sidecar.index.documents import LexicalLayout
@@ -59,10 +58,10 @@ class Lexicon:
     """Both indexes of a source in one directory, stamped with what they were made from. Blocking."""
 
     def __init__(self, directory: Path, layout: LexicalLayout, store: str) -> None:
-        """Open the directory, or make it; raises `StoreDamaged` when it belongs to something else."""
+        """Open the directory, or make it; `StoreDamaged` when it is of other data, `StateError` as below."""
         self.directory = private_directory(directory)
         stamp = _stamp(layout, store)
-        if not os.listdir(directory):
+        if next(directory.iterdir(), None) is None:
             replace_file(directory / _STAMP, stamp)
         elif not _has_stamp(directory / _STAMP, stamp):
             raise StoreDamaged("a lexical index was made from other data")
@@ -71,20 +70,25 @@ class Lexicon:
         self._units = LexicalIndex(directory / _UNITS, layout.unit_fields)
         self._files = LexicalIndex(directory / _FILES, layout.file_fields)
 
-    def commit(self, removed: Collection[int], added: Sequence[tuple[int, Contents]]) -> None:
-        """Forget and add documents durably in both indexes; doing it again changes nothing."""
-        self._units.commit(removed, ((number, contents.units) for number, contents in added))
-        self._files.commit(removed, ((number, [contents.file]) for number, contents in added))
+    def stage(self, removed: Collection[int], added: Sequence[tuple[int, Contents]]) -> None:
+        """Forget and add documents in both indexes, for the next `commit`; doing it again changes nothing."""
+        self._units.stage(removed, ((number, contents.units) for number, contents in added))
+        self._files.stage(removed, ((number, [contents.file]) for number, contents in added))
+
+    def commit(self) -> None:
+        """Make what was staged visible and durable."""
+        self._units.commit()
+        self._files.commit()
 
     def snapshot(self) -> LexiconSnapshot:
         """What the last commit holds."""
         return LexiconSnapshot(WordSnapshot(self._units.snapshot()), WordSnapshot(self._files.snapshot()))
 
-    def matches(self, documents: Collection[int], units: int) -> bool:
-        """Whether exactly these documents, with this many searchable units, are present."""
-        if self._units.snapshot().count != units:
-            return False
-        return self._files.snapshot().documents() == set(documents)
+    def require(self, documents: Collection[int], units: int) -> None:
+        """Raise `StoreDamaged` unless exactly these documents, with so many searchable units, are present."""
+        words = self._units.snapshot().count == units
+        if not words or self._files.snapshot().documents() != set(documents):
+            raise StoreDamaged("a lexical index does not hold what it should")
 
     def holds_only_live_text(self) -> bool:
         """Whether nothing of a forgotten document is left in its files."""
@@ -95,9 +99,14 @@ class Lexicon:
         self._units.close_writer()
         self._files.close_writer()
 
+    def abandon_writer(self) -> None:
+        """Release what writing holds without waiting; the last commits stand."""
+        self._units.abandon_writer()
+        self._files.abandon_writer()
+
 
 def _stamp(layout: LexicalLayout, store: str) -> bytes:
-    return msgspec.json.encode({"engine": tantivy.__version__, "store": store, "layout": layout})
+    return msgspec.json.encode({"engine": version("tantivy"), "store": store, "layout": layout})
 
 
 def _has_stamp(path: Path, stamp: bytes) -> bool:

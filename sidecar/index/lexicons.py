@@ -74,7 +74,8 @@ class Lexicons:
         """Forget and add documents durably; sources that nothing is said about are not touched."""
         for source in self._open:
             if removed.get(source) or added.get(source):
-                self._open[source].commit(removed.get(source, ()), added.get(source, ()))
+                self._open[source].stage(removed.get(source, ()), added.get(source, ()))
+                self._open[source].commit()
 
     def snapshots(self) -> dict[Source, LexiconSnapshot]:
         """What the last commits hold."""
@@ -88,6 +89,11 @@ class Lexicons:
         """Wait for merges and release what writing holds."""
         for lexicon in self._open.values():
             lexicon.close_writer()
+
+    def abandon_writers(self) -> None:
+        """Release what writing holds without waiting."""
+        for lexicon in self._open.values():
+            lexicon.abandon_writer()
 
     def remove_unused(self) -> None:
         """Remove every directory that is not in use."""

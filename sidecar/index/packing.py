@@ -70,7 +70,7 @@ class UnitTable(msgspec.Struct, frozen=True):
 
     def kind(self, ordinal: int) -> UnitKind:
         """What the unit is in Markdown."""
-        return _KINDS[_UNIT.unpack_from(self.rows, ordinal * UNIT_BYTES)[5]]
+        return _KINDS[int(_UNIT.unpack_from(self.rows, ordinal * UNIT_BYTES)[5])]
 
     def annotations(self, ordinal: int) -> Annotations:
         """What the comments of the unit's entry say."""

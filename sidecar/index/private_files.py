@@ -91,7 +91,9 @@ def set_aside(path: Path, companions: tuple[str, ...] = ()) -> Path:
     path.rename(target)
     for suffix in companions:
         with contextlib.suppress(FileNotFoundError):
-            path.with_name(path.name + suffix).rename(path.with_name(f"{path.name}{suffix}.unusable-{number}"))
+            path.with_name(path.name + suffix).rename(
+                path.with_name(f"{path.name}{suffix}.unusable-{number}")
+            )
     # The clock of "aside since" starts now, whatever the file's own time was.
     os.utime(target)
     for old in {n for n, _ in known}:

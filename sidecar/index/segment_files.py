@@ -8,7 +8,6 @@ is JSON, its length and a magic number (little endian, 4 bytes each).
 from __future__ import annotations
 
 import json
-import os
 import struct
 from pathlib import Path
 
@@ -40,7 +39,7 @@ def holds_only_live_text(directory: Path) -> bool:
         expected = {name for segment in segments for name in _files_of(segment)}
     except (OSError, ValueError, KeyError, TypeError):
         return False
-    return set(os.listdir(directory)) <= expected | _DIRECTORY_FILES
+    return {path.name for path in directory.iterdir()} <= expected | _DIRECTORY_FILES
 
 
 def _segments(directory: Path) -> list[dict[str, object]]:

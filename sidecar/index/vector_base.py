@@ -149,7 +149,9 @@ def load_base(directory: Path, store: str, model: VectorModel) -> VectorBase | N
     graph.load_index(str(directory / manifest.graph.name), max_elements=manifest.rows)
     graph.set_ef(_SEARCH_BREADTH)
     numbers = np.fromfile(directory / manifest.numbers.name, dtype="<i8").reshape(manifest.rows, 3)
-    return VectorBase(graph, numbers, _mapped(directory / manifest.vectors.name, manifest.rows, model.dimensions))
+    return VectorBase(
+        graph, numbers, _mapped(directory / manifest.vectors.name, manifest.rows, model.dimensions)
+    )
 
 
 def drop_base(directory: Path) -> None:

@@ -91,11 +91,17 @@ class VectorCache:
 
     async def sweep(self, now: float, *, grace: float = UNUSED_SECONDS, models: int = KEPT_MODELS) -> None:
         """Note what is unused, drop what has been so for `grace` seconds and all but the latest `models`."""
-        unused = "NOT EXISTS (SELECT 1 FROM blocks b WHERE b.hash = vectors.hash)"
         async with transaction(self._connection):
             execute = self._connection.execute
-            await execute(f"UPDATE vectors SET unused_since = NULL WHERE unused_since IS NOT NULL AND NOT {unused}")  # noqa: S608
-            await execute(f"UPDATE vectors SET unused_since = ? WHERE unused_since IS NULL AND {unused}", (int(now),))  # noqa: S608
+            await execute(
+                "UPDATE vectors SET unused_since = NULL WHERE unused_since IS NOT NULL "
+                "AND EXISTS (SELECT 1 FROM blocks b WHERE b.hash = vectors.hash)"
+            )
+            await execute(
+                "UPDATE vectors SET unused_since = ? WHERE unused_since IS NULL "
+                "AND NOT EXISTS (SELECT 1 FROM blocks b WHERE b.hash = vectors.hash)",
+                (int(now),),
+            )
             await execute("DELETE FROM vectors WHERE unused_since <= ?", (int(now - grace),))
             await execute(
                 "DELETE FROM models WHERE model_id NOT IN "

@@ -48,6 +48,11 @@ class VectorSnapshot:
         self._crossover = crossover
 
     @property
+    def numbers(self) -> Numbers:
+        """Document, first unit and last unit of each row, shape `(rows, 3)`."""
+        return self._numbers
+
+    @property
     def document_id(self) -> NDArray[np.int64]:
         """The document of each row."""
         return self._numbers[:, 0]
@@ -132,7 +137,9 @@ class VectorSnapshot:
 class VectorRows:
     """All rows, for one writer. Snapshots share its arrays: rows are only ever appended behind them."""
 
-    def __init__(self, dimensions: int, *, crossover: int = CROSSOVER_ROWS, base: VectorBase | None = None) -> None:
+    def __init__(
+        self, dimensions: int, *, crossover: int = CROSSOVER_ROWS, base: VectorBase | None = None
+    ) -> None:
         self._crossover = crossover
         self._base = base
         numbers = base.numbers if base else np.empty((0, 3), np.int64)
@@ -190,6 +197,11 @@ class VectorRows:
             self._base,
             self._crossover,
         )
+
+    @property
+    def has_dead(self) -> bool:
+        """Whether vectors of removed rows are still held."""
+        return self._count > self._live
 
     @property
     def wants_graph(self) -> bool:

@@ -1,4 +1,4 @@
-"""Where an answer ends: the caller's own minimum score, or our rule where the caller gave none (spec §5.1)."""
+"""Where an answer ends: the caller's own minimum score, or our rule without one (spec §5.1)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ import msgspec
 
 
 class Floor(Protocol):
-    """Decides for a ranked list, best hit first, what is too weak to be shown."""
+    """Decides for a ranked list, best hit first, what is too weak to be shown.
+
+    `final`: whether nothing after the first hit that does not stay can stay.
+    """
+
+    @property
+    def final(self) -> bool: ...
 
     def keeps(self, place: int, score: float, text: float, best: float) -> bool:
         """Whether the hit at `place` (0 is first) stays.
@@ -22,6 +28,7 @@ class StrictFloor(msgspec.Struct, frozen=True):
     """v2 with `minScore`: no hit below it."""
 
     minimum: float
+    final: bool = True
 
     def keeps(self, place: int, score: float, text: float, best: float) -> bool:  # noqa: ARG002
         """By the score alone."""
@@ -41,6 +48,7 @@ class DefaultFloor(msgspec.Struct, frozen=True):
     strong: float = 0.35
     relative: float = 0.4
     weak: int = 6
+    final: bool = True
 
     def keeps(self, place: int, score: float, text: float, best: float) -> bool:
         """By the best hit's strength and the place in the list."""
@@ -57,6 +65,7 @@ class FileShapedFloor(msgspec.Struct, frozen=True):
 
     minimum: float | None
     without: DefaultFloor = DefaultFloor()
+    final: bool = False
 
     def keeps(self, place: int, score: float, text: float, best: float) -> bool:
         """With a minimum: at least that, or matched by words. Without one: the default rule."""

@@ -9,32 +9,36 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from sidecar.corpus.scan import Corpus
-from sidecar.corpus.watch import Watcher
-from sidecar.domain.corpus import Scan, Skipped, SourceFile
-from sidecar.domain.errors import CorpusError
+from sidecar.corpus.watch import Hints, Watcher
+from sidecar.domain.corpus import FileStamp, Scan, Skipped, SourceFile
+from sidecar.domain.errors import CorpusError, Unavailable
 from sidecar.embedding.contract import Embedder
 from sidecar.index.agent_index import AgentIndex
 from sidecar.index.documents import IndexDocument
-from sidecar.service.documents import Unchanged, prepare_document
+from sidecar.index.entries import DocumentEntry
+from sidecar.service.documents import Unchanged, document_of
 from sidecar.service.offload import Offload
 
 log = logging.getLogger(__name__)
 
-BATCH_FILES = 256
-BATCH_BYTES = 4 * 1024 * 1024
+BATCH_FILES = 128
+BATCH_BYTES = 1024 * 1024
 SETTLED_NS = 2_000_000_000
+BACKFILL_BLOCKS = 256
 Progress = Callable[[int, int], None]
 Phase = Literal["starting", "scanning", "indexing", "idle"]
 
 
 class Work(msgspec.Struct):
-    """What was done since the process started; a restart over unchanged files leaves all of it at 0."""
+    """What was done since the process started; a restart over unchanged files leaves the reads at 0."""
 
     files_read: int = 0
     files_indexed: int = 0
@@ -44,10 +48,13 @@ class Work(msgspec.Struct):
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """What a look at the disk asks for."""
+    """What a look at the disk asks for: files to read, and paths that are gone."""
 
     read: tuple[SourceFile, ...]
     removed: tuple[str, ...]
+
+
+Outcome = IndexDocument | Unchanged | Skipped | str
 
 
 class Indexer:
@@ -68,27 +75,55 @@ class Indexer:
         self._embedder = embedder
         self._offload = offload
         self._turn = asyncio.Lock()
+        self._embedding_failure: str | None = None
         self.first_scan = asyncio.Event()
+        self.failure: str | None = None
         self.work = Work()
         self.phase: Phase = "starting"
         self.pending = 0
         self.last_scan: Scan | None = None
         self.skipped_reads: dict[str, Skipped] = {}
 
+    @property
+    def folders(self) -> tuple[tuple[str, FileStamp], ...]:
+        """The folders of the last scan with their own stamps."""
+        return self.last_scan.folders if self.last_scan is not None else ()
+
+    def gaps(self) -> tuple[str, ...]:
+        """Why an answer may miss something just now; empty when the index is whole."""
+        reasons = []
+        if not self.first_scan.is_set():
+            reasons.append("the first scan is still being indexed")
+        for folder in self.last_scan.unreadable if self.last_scan is not None else ():
+            reasons.append(f"{folder.path} cannot be read ({folder.reason})")
+        if self._embedding_failure is not None:
+            reasons.append(f"embeddings are failing: {self._embedding_failure}")
+        return tuple(reasons)
+
+    def look_again(self, paths: Collection[str] | None) -> None:
+        """A search noticed that these files, or with None any, differ from the index: look at once."""
+        self._watcher.poke(paths)
+
     async def run(self) -> None:
-        """One full scan, then whatever the watcher hints at, until cancelled."""
-        await self.full_scan()
+        """Follow the watcher's hints (the first asks for a full scan) until cancelled."""
         async for hints in self._watcher.hints():
             try:
-                if hints.full:
-                    await self.full_scan()
-                else:
-                    await self.look_at(hints.paths)
-            except CorpusError as error:
-                log.warning("scan failed", extra={"path": error.path, "reason": error.reason})
+                await self._follow(hints)
+                self.failure = None
+            except (CorpusError, Unavailable, OSError) as error:
+                self.failure = "the index cannot be brought up to date"
+                log.exception("indexing failed", extra={"reason": type(error).__name__})
 
-    async def full_scan(self, progress: Progress | None = None) -> None:
-        """Bring the index to what a scan of the whole corpus sees."""
+    async def _follow(self, hints: Hints) -> None:
+        if not hints.full:
+            await self.look_at(hints.paths)
+            return
+        changed = await self.full_scan()
+        if hints.reason == "timer":
+            self._watcher.missed(changed)
+
+    async def full_scan(self, progress: Progress | None = None) -> int:
+        """Bring the index to what a scan of the whole corpus sees; gives how many files had changed."""
         async with self._turn:
             self.phase = "scanning"
             began = time.perf_counter()
@@ -97,14 +132,16 @@ class Indexer:
                 cost = time.perf_counter() - began
                 self.last_scan = scan
                 self.work.scans += 1
-                view = self._index.view()
-                await self._apply(_compare(scan, view.by_path), progress)
-                self._forget_skipped(scan)
-                await self._watcher.settled(scan, cost)
+                present = {file.path for file in scan.files}
+                for path in [path for path in self.skipped_reads if path not in present]:
+                    del self.skipped_reads[path]
+                changes = self._compare(scan)
+                changed = await self._apply(changes, progress)
+                self._watcher.settled(scan, cost)
                 self.first_scan.set()
+                return changed
             finally:
-                self.phase = "idle"
-                self.pending = 0
+                self._rest()
 
     async def look_at(self, paths: Collection[str]) -> None:
         """Look at single files that changed or seem to have."""
@@ -112,26 +149,23 @@ class Indexer:
             self.phase = "indexing"
             try:
                 found = await self._offload.run(lambda: [(path, self._corpus.look(path)) for path in paths])
-                known = self._index.view().by_path
-                read: list[SourceFile] = []
-                removed: list[str] = []
-                for path, file in found:
-                    if isinstance(file, SourceFile):
-                        document = known.get(file.path)
-                        if document is None or document.stamp != file.stamp or not document.settled:
-                            read.append(file)
-                    elif path in known:
-                        removed.append(path)
+                known = self._index.view().paths
+                read = [
+                    file
+                    for _, file in found
+                    if isinstance(file, SourceFile) and _differs(known.get(file.path), file)
+                ]
+                removed = [
+                    path for path, file in found if not isinstance(file, SourceFile) and path in known
+                ]
                 await self._apply(Changes(tuple(read), tuple(removed)), None)
             finally:
-                self.phase = "idle"
-                self.pending = 0
+                self._rest()
 
     async def rebuild(self, progress: Progress | None = None) -> None:
-        """Index every file anew from the workspace; vectors that are still valid are kept."""
+        """Index every file anew from the workspace; vectors of text that is still there are kept."""
         async with self._turn:
-            known = tuple(self._index.view().by_path)
-            await self._index.apply((), known, (), {})
+            await self._index.apply((), tuple(self._index.view().paths), (), {})
         await self.full_scan(progress)
 
     async def purge(self) -> None:
@@ -139,23 +173,40 @@ class Indexer:
         async with self._turn:
             await self._index.purge()
 
-    async def _apply(self, changes: Changes, progress: Progress | None) -> None:
+    def _rest(self) -> None:
+        self.phase = "idle"
+        self.pending = 0
+
+    def _compare(self, scan: Scan) -> Changes:
+        known = self._index.view().paths
+        present = {file.path for file in scan.files}
+        unreadable = [folder.path for folder in scan.unreadable]
+        gone = tuple(
+            path
+            for path in known
+            if path not in present and not any(self._corpus.is_below(path, folder) for folder in unreadable)
+        )
+        return Changes(tuple(file for file in scan.files if _differs(known.get(file.path), file)), gone)
+
+    async def _apply(self, changes: Changes, progress: Progress | None) -> int:
         total = len(changes.read)
         self.pending = total
+        changed = len(changes.removed)
         if changes.removed:
             self.work.files_removed += len(changes.removed)
             await self._index.apply((), changes.removed, (), {})
-        if not total:
-            return
-        self.phase = "indexing"
+        if total:
+            self.phase = "indexing"
         for batch in _batches(changes.read):
-            await self._apply_batch(batch)
+            changed += await self._apply_batch(batch)
             self.pending -= len(batch)
             if progress is not None:
                 progress(total - self.pending, total)
+        await self._backfill()
+        return changed
 
-    async def _apply_batch(self, batch: Sequence[SourceFile]) -> None:
-        known = self._index.view().by_path
+    async def _apply_batch(self, batch: Sequence[SourceFile]) -> int:
+        known = self._index.view().paths
         hashes = {file.path: known[file.path].content_hash for file in batch if file.path in known}
         outcomes = await self._offload.run(lambda: [self._read(file, hashes.get(file.path)) for file in batch])
         documents = [outcome for outcome in outcomes if isinstance(outcome, IndexDocument)]
@@ -164,17 +215,19 @@ class Indexer:
             for outcome in outcomes
             if isinstance(outcome, Unchanged)
         ]
-        removed = [outcome for outcome in outcomes if isinstance(outcome, str) and outcome in known]
-        for outcome in outcomes:
+        gone = [outcome for outcome in outcomes if isinstance(outcome, str) and outcome in known]
+        for file, outcome in zip(batch, outcomes, strict=True):
+            self.skipped_reads.pop(file.path, None)
             if isinstance(outcome, Skipped):
-                self.skipped_reads[outcome.path] = outcome
+                self.skipped_reads[file.path] = outcome
         self.work.files_read += len(batch)
         self.work.files_indexed += len(documents)
-        self.work.files_removed += len(removed)
-        vectors = await self._embed(documents)
-        await self._index.apply(documents, removed, restamps, vectors)
+        self.work.files_removed += len(gone)
+        vectors = await self._embed({block.hash: block.text for doc in documents for block in doc.blocks})
+        await self._index.apply(documents, gone, restamps, vectors)
+        return len(documents) + len(gone)
 
-    def _read(self, file: SourceFile, known_hash: bytes | None) -> IndexDocument | Unchanged | Skipped | str:
+    def _read(self, file: SourceFile, known_hash: bytes | None) -> Outcome:
         """A document, "nothing changed", why it cannot be read, or the path of a file that is gone."""
         try:
             read = self._corpus.read(file)
@@ -182,6 +235,53 @@ class Indexer:
             return Skipped(file.path, error.reason)
         if read is None:
             return file.path
-        self.skipped_reads.pop(file.path, None)
-        settled = time.time_ns() - max(read.file.stamp.ctime_ns, read.file.stamp.mtime_ns) > SETTLED_NS
-        return prepare_document(read, settled=settled, known_hash=known_hash)
+        # A file that changed a moment ago could change again within one tick of its clock, unseen.
+        settled = time.time_ns() - read.file.stamp.ctime_ns > SETTLED_NS and read.note != "changing"
+        return document_of(read, settled=settled, known_hash=known_hash)
+
+    async def _embed(self, texts: Mapping[bytes, str]) -> dict[bytes, NDArray[np.float32]]:
+        """The vectors of the texts that are not cached; none while the embedding service fails."""
+        if self._embedder is None or not texts:
+            return {}
+        cached = await self._index.known_vectors(list(texts))
+        missing = [digest for digest in texts if digest not in cached]
+        if not missing:
+            return {}
+        try:
+            matrix = await self._embedder.embed([texts[digest] for digest in missing], "document")
+        except Unavailable as error:
+            self._embedding_failure = error.message
+            return {}
+        self._embedding_failure = None
+        self.work.blocks_embedded += len(missing)
+        return dict(zip(missing, matrix, strict=True))
+
+    async def _backfill(self) -> None:
+        """Embed what an earlier failure or a change of model left without a vector."""
+        while self._embedder is not None:
+            pending = await self._index.pending_blocks(BACKFILL_BLOCKS)
+            if not pending:
+                return
+            vectors = await self._embed(dict(pending))
+            if not vectors:
+                return
+            await self._index.add_vectors(vectors)
+
+
+def _differs(entry: DocumentEntry | None, file: SourceFile) -> bool:
+    """Whether a file has to be read: unknown, touched, or not yet settled when it was last read."""
+    return entry is None or entry.stamp != file.stamp or not entry.settled
+
+
+def _batches(files: Sequence[SourceFile]) -> Iterator[Sequence[SourceFile]]:
+    """The files in their order, cut so that neither count nor bytes of a batch get large."""
+    batch: list[SourceFile] = []
+    size = 0
+    for file in files:
+        if batch and (len(batch) >= BATCH_FILES or size + file.stamp.size > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(file)
+        size += file.stamp.size
+    if batch:
+        yield batch

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +15,9 @@ from sidecar.ranking.fusion import FoundUnits, best_attainable, idf
 from sidecar.ranking.parameters import Parameters
 from sidecar.ranking.spread import NO_SPANS, Spans
 from sidecar.service.documents import PASSAGE_FIELD, UNIT_FIELD
-from sidecar.text.terms import QueryTerm
+from sidecar.text.terms import QueryTerm, index_terms
+
+_SIGNS = "'\"`.,;:!?()[]{}<>*_~"
 
 
 class WeightedTerm(msgspec.Struct, frozen=True):
@@ -36,14 +40,29 @@ class Words(msgspec.Struct, frozen=True):
     attainable: float
 
 
-def weigh(view: View, source: Source, terms: list[QueryTerm]) -> list[WeightedTerm]:
-    """The terms with their rarity among the units of a source."""
-    units = view.lexicon(source).units
+def weigh(view: View, sources: Sequence[Source], terms: Sequence[QueryTerm]) -> list[WeightedTerm]:
+    """The terms with their rarity among the units of the first source (memory, where it is searched)."""
+    units = view.lexicon(sources[0]).units
     count = units.count
     return [WeightedTerm(term, idf(units.document_frequency(UNIT_FIELD, term.term), count)) for term in terms]
 
 
-def lexical_leg(view: View, source: Source, terms: list[WeightedTerm], parameters: Parameters) -> Words:
+def weighted_words(query: str, terms: Sequence[WeightedTerm]) -> list[tuple[str, float]]:
+    """The words of a query as they are written, each with the weight of its heaviest term.
+
+    Words without a term (stop words) are left out: a static model that averages words would drown in them.
+    """
+    weights = {weighted.term.term: weighted.weight for weighted in terms}
+    words: dict[str, float] = {}
+    for token in query.split():
+        found = [weights[term] for term in index_terms(token) if term in weights]
+        word = token.strip(_SIGNS)
+        if found and word:
+            words[word] = max(found)
+    return list(words.items())
+
+
+def lexical_leg(view: View, source: Source, terms: Sequence[WeightedTerm], parameters: Parameters) -> Words:
     """Units and passages that hold any of the terms."""
     lexicon = view.lexicon(source)
     asked = [(weighted.term.term, weighted.term.weight) for weighted in terms]

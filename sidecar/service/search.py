@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from sidecar.corpus.scan import Corpus
 from sidecar.domain.errors import Unavailable
@@ -20,18 +20,17 @@ from sidecar.embedding.contract import Embedder
 from sidecar.index.agent_index import AgentIndex
 from sidecar.index.view import View
 from sidecar.ranking.floor import Floor
-from sidecar.ranking.fusion import Scored, fuse
+from sidecar.ranking.fusion import fuse
 from sidecar.ranking.parameters import DEFAULT, Parameters
 from sidecar.service.indexing import Indexer
-from sidecar.service.legs import Legs, lexical_leg, vector_leg
+from sidecar.service.legs import WeightedTerm, lexical_leg, vector_leg, weigh, weighted_words
 from sidecar.service.offload import Offload
 from sidecar.service.ordering import order
 from sidecar.service.shelf import Shelf
-from sidecar.service.showing import Shown, Window, show
-from sidecar.text.terms import QueryTerm, query_terms
+from sidecar.service.showing import NoHit, Windows
+from sidecar.text.terms import QUERY_TERMS, query_terms
 
 MOST_QUERY_CHARACTERS = 8192
-MOST_QUERY_TERMS = 64
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,12 +43,12 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     embedding_provider: str = "none"
 
 
-@dataclass
-class _Walk:
-    """What one search gathers while it walks down the ranking."""
+class _Walked(msgspec.Struct, frozen=True):
+    """What one pass down the ranking gave: hits, files that changed, and whether folders did."""
 
-    hits: list[Hit] = field(default_factory=list)
-    dropped: set[str] = field(default_factory=set)
+    hits: tuple[Hit, ...]
+    dropped: frozenset[str]
+    moved: bool
 
 
 class SearchService:
@@ -83,80 +82,89 @@ class SearchService:
         self._parameters = parameters
 
     async def search(self, request: SearchRequest, floor: Floor) -> SearchResult:
-        """The hits of a query that the floor keeps; never an error for any text."""
+        """The hits of a query that the floor keeps. No text is an error; mere signs find nothing."""
         query = request.query[:MOST_QUERY_CHARACTERS]
         terms = query_terms(query)
         notices = []
         if len(query) < len(request.query):
             notices.append(f"only the first {MOST_QUERY_CHARACTERS} characters of the query were used")
-        if len(terms) >= MOST_QUERY_TERMS:
-            notices.append(f"only {MOST_QUERY_TERMS} distinct terms of the query were used")
+        if len(terms) >= QUERY_TERMS:
+            notices.append(f"only {QUERY_TERMS} distinct terms of the query were used")
         partial = list(self._indexer.gaps())
+        view = self._index.view()
+        sources = request.sources or self._search_sources
+        weighted = weigh(view, sources, terms)
         vector = None
-        if self._embedder is not None and not request.lexical_only and terms:
+        if self._embedder is not None and weighted and not request.lexical_only:
             try:
-                vector = (await self._embedder.embed([query], "query"))[0]
+                vector = await self._embedder.embed_query(query, weighted_words(query, weighted))
             except Unavailable as error:
                 partial.append(f"meaning was not searched: {error.message}")
-        view = self._index.view()
-        walk, moved = await self._offload.run(lambda: self._walk(view, request, terms, vector, floor))
-        if walk.dropped:
-            partial.append(f"{len(walk.dropped)} files changed since they were indexed; their hits were left out")
-        if moved and not walk.dropped:
-            partial.append("the folders changed; what is new is being indexed")
-        if walk.dropped or moved:
-            self._indexer.look_again(walk.dropped if not moved else None)
+        walked = await self._offload.run(
+            lambda: self._walk(view, sources, weighted, vector, request, floor)
+        )
+        partial += self._noticed(walked)
         return SearchResult(
-            hits=tuple(walk.hits),
+            hits=walked.hits,
             partial=tuple(dict.fromkeys(partial)),
             notices=tuple(notices),
             hybrid=self._embedder is not None,
             embedding_provider=self._embedding_provider if self._embedder is not None else "none",
         )
 
+    def _noticed(self, walked: _Walked) -> list[str]:
+        """What the search saw to be out of date is looked at again at once, and said."""
+        if walked.moved:
+            self._indexer.look_again(None)
+        elif walked.dropped:
+            self._indexer.look_again(walked.dropped)
+        if walked.dropped:
+            return [f"{len(walked.dropped)} files changed since they were indexed; their hits were left out"]
+        return ["files came or went; they are being indexed"] if walked.moved else []
+
     def _walk(
         self,
         view: View,
+        sources: tuple[Source, ...],
+        terms: list[WeightedTerm],
+        vector: NDArray[np.float32] | None,
         request: SearchRequest,
-        terms: list[QueryTerm],
-        vector: np.ndarray | None,
         floor: Floor,
-    ) -> tuple[_Walk, bool]:
-        walk = _Walk()
-        folders = self._indexer.folders
-        moved = bool(folders) and self._corpus.folders_changed(folders)
-        for source in request.sources or self._search_sources:
-            scored = self._score(view, source, terms, vector)
-            self._show(view, scored, request, floor, walk)
-        return walk, moved
-
-    def _score(
-        self, view: View, source: Source, terms: list[QueryTerm], vector: np.ndarray | None
-    ) -> Scored:
-        words = lexical_leg(view, source, terms, self._parameters)
-        blocks = vector_leg(view, source, vector, self._parameters)
-        legs = Legs(words=words, blocks=blocks)
-        return fuse(legs.words.units, legs.words.passages, legs.blocks, legs.words.attainable, self._parameters)
-
-    def _show(
-        self, view: View, scored: Scored, request: SearchRequest, floor: Floor, walk: _Walk
-    ) -> None:
-        ordered = order(
-            view, scored, today=self._today(), projects=request.active_project_keys, parameters=self._parameters
-        )
-        windows = Window(view=view, scored=scored, shelf=self._shelf, provider_id=self._provider_id)
-        best: float | None = None
-        for ranked in ordered:
-            if len(walk.hits) >= request.max_results:
-                return
-            if best is not None and not floor.keeps(ranked.score, ranked.text, best):
-                continue
-            shown = show(windows, ranked)
-            if shown is Shown.STALE:
-                walk.dropped.add(ranked.entry.path)
-            elif isinstance(shown, Hit):
-                if best is None:
-                    best = ranked.score
-                    if not floor.keeps(ranked.score, ranked.text, best):
-                        return
-                walk.hits.append(shown)
+    ) -> _Walked:
+        hits: list[Hit] = []
+        dropped: set[str] = set()
+        moved = self._corpus.folders_changed(self._indexer.folders)
+        if not terms:
+            return _Walked((), frozenset(), moved)
+        for source in sources:
+            words = lexical_leg(view, source, terms, self._parameters)
+            blocks = vector_leg(view, source, vector, self._parameters)
+            scored = fuse(words.units, words.passages, blocks, words.attainable, self._parameters)
+            ranking = order(
+                view,
+                scored,
+                today=self._today(),
+                projects=request.active_project_keys,
+                parameters=self._parameters,
+            )
+            windows = Windows(
+                scored=scored,
+                shelf=self._shelf,
+                provider_id=self._provider_id,
+                hybrid=vector is not None,
+            )
+            best: float | None = None
+            for ranked in ranking:
+                if len(hits) >= request.max_results:
+                    break
+                if not floor.keeps(len(hits), ranked.score, ranked.text, best or ranked.score):
+                    if floor.final:
+                        break
+                    continue
+                shown = windows.show(ranked)
+                if shown is NoHit.STALE:
+                    dropped.add(ranked.entry.path)
+                elif isinstance(shown, Hit):
+                    best = best or ranked.score
+                    hits.append(shown)
+        return _Walked(tuple(hits), frozenset(dropped), moved)

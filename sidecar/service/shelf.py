@@ -10,12 +10,23 @@ import hashlib
 import threading
 from collections import OrderedDict
 
+import msgspec
+
 from sidecar.corpus.scan import Corpus
+from sidecar.domain.corpus import SourceFile
 from sidecar.domain.errors import CorpusError
-from sidecar.index.view import StoredDocument
+from sidecar.index.entries import DocumentEntry
 from sidecar.text.lines import decode, split_lines
 
 CAPACITY_BYTES = 16 * 1024 * 1024
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A document's lines, the file they were read from, and what they count against the capacity."""
+
+    lines: list[str]
+    file: SourceFile
+    size: int
 
 
 class Shelf:
@@ -25,26 +36,22 @@ class Shelf:
         self._corpus = corpus
         self._capacity = capacity_bytes
         self._lock = threading.Lock()
-        self._kept: OrderedDict[int, tuple[list[str], int]] = OrderedDict()
+        self._kept: OrderedDict[int, Kept] = OrderedDict()
         self._size = 0
 
-    def lines(self, document: StoredDocument) -> list[str] | None:
+    def lines(self, entry: DocumentEntry) -> list[str] | None:
         """The document's lines if its file is still what was indexed, else None: look at the file again."""
-        stamp = self._corpus.stamp(document.path)
-        if stamp is None:
-            return None
-        if stamp == document.stamp and document.settled:
-            kept = self._take(document.document_id)
-            if kept is not None:
-                return kept
+        kept = self._take(entry.document_id)
+        if kept is not None and entry.settled and self._corpus.stamp(kept.file) == entry.stamp:
+            return kept.lines
         try:
-            read = self._corpus.read(document.path)
+            read = self._corpus.read(entry.path if kept is None else kept.file)
         except CorpusError:
             return None
-        if read is None or hashlib.sha256(read.data).digest() != document.content_hash:
+        if read is None or hashlib.sha256(read.data).digest() != entry.content_hash:
             return None
         lines = split_lines(decode(read.data).text)
-        self._keep(document.document_id, lines, len(read.data))
+        self._keep(entry.document_id, Kept(lines, read.file, len(read.data)))
         return lines
 
     def clear(self) -> None:
@@ -53,21 +60,20 @@ class Shelf:
             self._kept.clear()
             self._size = 0
 
-    def _take(self, document_id: int) -> list[str] | None:
+    def _take(self, document_id: int) -> Kept | None:
         with self._lock:
             kept = self._kept.get(document_id)
-            if kept is None:
-                return None
-            self._kept.move_to_end(document_id)
-            return kept[0]
+            if kept is not None:
+                self._kept.move_to_end(document_id)
+            return kept
 
-    def _keep(self, document_id: int, lines: list[str], size: int) -> None:
-        if size > self._capacity // 4:
+    def _keep(self, document_id: int, kept: Kept) -> None:
+        if kept.size > self._capacity // 4:
             return
         with self._lock:
             previous = self._kept.pop(document_id, None)
-            self._size += size - (previous[1] if previous is not None else 0)
-            self._kept[document_id] = (lines, size)
+            self._size += kept.size - (previous.size if previous is not None else 0)
+            self._kept[document_id] = kept
             while self._size > self._capacity:
-                _, (_, dropped) = self._kept.popitem(last=False)
-                self._size -= dropped
+                _, dropped = self._kept.popitem(last=False)
+                self._size -= dropped.size

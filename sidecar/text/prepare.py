@@ -27,6 +27,7 @@ CURATED = ("MEMORY.md", "USER.md")
 """The files that are cut per entry and may carry triggers and importance (U§9, U§10)."""
 
 _BLOCK_AIM = 650
+_PASSAGE_MOST = 2500
 _SECTION_BREAK = 0.6
 # How far a token is followed past the cut of an over-long line; longer ones are no words any more.
 _TOKEN_REACH = 8192
@@ -70,12 +71,22 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     hash: bytes
 
 
+class Passage(msgspec.Struct, frozen=True, kw_only=True):
+    """A longer run of units (indices, inclusive) as one text: what stands around a unit.
+
+    `terms` are those of the file's name and date, of the heading above, and of all its units, joined by spaces.
+    """
+
+    first_unit: int
+    last_unit: int
+    terms: str
+
+
 class PreparedDocument(msgspec.Struct, frozen=True, kw_only=True):
     """A file ready for the index.
 
     `content_hash` is SHA-256 of the bytes, `note` that of `lines.Decoded`, `day` the proleptic ordinal of a
-    daily note's date. `name_terms` are the index terms of folders, file name, stem and spoken date: they
-    hold for the file and for each of its units, and stand here once.
+    daily note's date.
     """
 
     path: str
@@ -85,13 +96,9 @@ class PreparedDocument(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     note: str | None
     day: int | None
-    name_terms: str
     units: tuple[PreparedUnit, ...]
+    passages: tuple[Passage, ...]
     blocks: tuple[Block, ...]
-
-    def body_terms(self) -> str:
-        """The terms of the whole file, without what a malformed annotation hides."""
-        return " ".join(unit.terms for unit in self.units if unit.group != BLOCKED and unit.terms)
 
 
 def prepare(path: str, source: Source, data: bytes, stamp: FileStamp) -> PreparedDocument:
@@ -120,6 +127,7 @@ def prepare(path: str, source: Source, data: bytes, stamp: FileStamp) -> Prepare
             terms.extend(index_terms(across[index]))
         prepared.append(PreparedUnit(unit=unit, terms=" ".join(terms), head=head, group=group, size=size))
     day = note_day(path) if source == "memory" else None
+    name_terms = " ".join(index_terms(_name_words(path) + (f" {spoken(day)}" if day else "")))
     return PreparedDocument(
         path=path,
         source=source,
@@ -128,8 +136,8 @@ def prepare(path: str, source: Source, data: bytes, stamp: FileStamp) -> Prepare
         text=decoded.text,
         note=decoded.note,
         day=day.toordinal() if day else None,
-        name_terms=" ".join(index_terms(_name_words(path) + (f" {spoken(day)}" if day else ""))),
         units=tuple(prepared),
+        passages=_passages(prepared, name_terms),
         blocks=_blocks(prepared),
     )
 
@@ -183,6 +191,23 @@ def _token_around(line: str, cut: int) -> tuple[int, int]:
     start = cut if not left or before[-1:].isspace() else cut - len(left[-1])
     end = cut if not right or after[:1].isspace() else cut + len(right[0])
     return start, end
+
+
+def _passages(prepared: Sequence[PreparedUnit], name_terms: str) -> tuple[Passage, ...]:
+    """All units shared out evenly to passages; what a malformed annotation hides is in none of the texts."""
+    total = sum(unit.size + 1 for unit in prepared)
+    aim = total / max(1, -(-total // _PASSAGE_MOST))
+    passages: list[Passage] = []
+    first, length = 0, 0
+    for index, unit in enumerate(prepared):
+        length += unit.size + 1
+        if length >= aim * (len(passages) + 1) or index == len(prepared) - 1:
+            held = prepared[first : index + 1]
+            texts = [name_terms, held[0].head, *(each.terms for each in held if each.group != BLOCKED)]
+            terms = " ".join(filter(None, texts))
+            passages.append(Passage(first_unit=first, last_unit=index, terms=terms))
+            first = index + 1
+    return tuple(passages)
 
 
 def _blocks(prepared: Sequence[PreparedUnit]) -> tuple[Block, ...]:

@@ -23,6 +23,16 @@ def prepared(text: str, path: str = "memory/note.md", source: Source = "memory")
     return prepare(path, source, text.encode(), STAMP)
 
 
+def unit_terms(document: PreparedDocument) -> str:
+    """The terms of every unit that may be shown."""
+    return " ".join(unit.terms for unit in document.units if unit.group != BLOCKED)
+
+
+def passage_terms(document: PreparedDocument) -> set[str]:
+    """The terms of all passages."""
+    return {term for passage in document.passages for term in passage.terms.split()}
+
+
 @given(
     st.binary(max_size=200), st.sampled_from(["MEMORY.md", "USER.md", "memory/2023-05-08.md", "../x/y z.md"])
 )
@@ -48,8 +58,8 @@ def test_a_unit_is_found_by_its_own_words_and_its_headings_by_theirs() -> None:
     assert unit.terms == "oil chang at the harbour"
     assert unit.head == "boat engin"
     names = {"trip", "sea", "2023-05-08-sea.md", "may", "monday", "2023", "d2023-05-08", "d2023-05"}
-    assert names <= set(document.name_terms.split())
-    assert unit.terms in document.body_terms()
+    assert names <= passage_terms(document)
+    assert unit.terms in unit_terms(document)
     assert document.day is not None
     assert prepared("x", "memory/evergreen.md").day is None
 
@@ -59,7 +69,7 @@ def test_a_unit_is_found_by_its_own_words_and_its_headings_by_theirs() -> None:
 )
 def test_a_daily_note_is_found_by_its_date_and_name(query: str) -> None:
     """Although its text holds neither (BR-26)."""
-    names = set(prepared("Paid the plumber", "memory/2026-05-18.md").name_terms.split())
+    names = passage_terms(prepared("Paid the plumber", "memory/2026-05-18.md"))
     assert max(query_terms(query), key=lambda term: term.weight).term in names
 
 
@@ -85,7 +95,8 @@ def test_malformed_entries_stay_listed_but_out_of_blocks_and_body() -> None:
     """They are kept to be counted, and excluded from every result (U§10)."""
     document = prepared("- open\n- hidden <!-- project: ; -->\n  - nested\n- end\n")
     assert [unit.group == BLOCKED for unit in document.units] == [False, True, True, False]
-    assert "hidden" not in document.body_terms()
+    assert "hidden" not in unit_terms(document)
+    assert "hidden" not in passage_terms(document)
     assert "nested" not in "".join(block.text for block in document.blocks)
 
 
@@ -103,6 +114,18 @@ def test_an_ordinary_note_has_about_four_blocks_and_equal_text_equal_hashes() ->
     moved = prepared("# Day\n\n" + "\n" * 40 + "\n".join(sections))
     assert [block.hash for block in moved.blocks] == [block.hash for block in document.blocks]
     assert len({block.hash for block in document.blocks}) == len(document.blocks)
+
+
+def test_passages_share_out_all_units_evenly_and_carry_name_date_and_heading() -> None:
+    """A word of the file's name is found beside each part of a long note."""
+    text = "# Sea\n\n" + "".join(f"- item {item} {'word ' * 12}\n" for item in range(100))
+    document = prepared(text, "memory/2023-05-08-sailing.md")
+    spans = [(passage.first_unit, passage.last_unit) for passage in document.passages]
+    assert [first for first, _ in spans] == [0, *(last + 1 for _, last in spans[:-1])]
+    assert spans[-1][1] == len(document.units) - 1
+    assert len(spans) == 3
+    for passage in document.passages:
+        assert {"sail", "sea", "d2023-05-08"} <= set(passage.terms.split())
 
 
 def test_curated_entries_have_blocks_of_their_own() -> None:
@@ -125,7 +148,7 @@ def test_a_token_that_is_cut_across_pieces_is_still_found_whole(token: str, lead
     wanted = {term.term for term in query_terms(token)}
     if len(token) > 1500 and not token.isascii():
         wanted = {term for term in wanted if not term.startswith("=")}
-    body = document.body_terms().split()
+    body = unit_terms(document).split()
     assert wanted <= set(body)
     if token.isascii():
         whole = max(query_terms(token), key=lambda term: term.weight).term
@@ -135,4 +158,4 @@ def test_a_token_that_is_cut_across_pieces_is_still_found_whole(token: str, lead
 def test_two_words_at_a_cut_are_not_counted_twice() -> None:
     """A clean cut between words adds nothing to either side."""
     document = prepared("alpha beta " * 300)
-    assert sorted(document.body_terms().split()) == sorted(index_terms(document.text))
+    assert sorted(unit_terms(document).split()) == sorted(index_terms(document.text))

@@ -1,0 +1,226 @@
+"""Opening an index: whatever state a crash, a kill or a damaged file left is made whole here (spec §7).
+
+1. the catalog is checked, and set aside when it is not usable;
+2. each lexicon is checked; what the journal announces is done again, or the lexicon is rebuilt;
+3. the journal is published, so that the catalog and the engines agree;
+4. vectors are read, the graph only if it is whole and of this data.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from sidecar.domain.errors import StateError, StoreDamaged
+from sidecar.domain.memory import SOURCES, Source
+from sidecar.index.catalog import Catalog, Journal
+from sidecar.index.documents import ORDINAL_BITS, LexicalLayout, VectorModel
+from sidecar.index.entries import DocumentEntry
+from sidecar.index.lexicon import Lexicon
+from sidecar.index.lexicons import Lexicons
+from sidecar.index.pending import PendingBlock
+from sidecar.index.private_files import private_directory, remove_tree, set_aside
+from sidecar.index.state import IndexState
+from sidecar.index.vector_base import Numbers, VectorBase, drop_base, load_base
+from sidecar.index.vectors import VectorRows
+
+CATALOG_NAME = "catalog.sqlite3"
+LEXICAL_NAME = "lexical"
+VECTORS_NAME = "vectors"
+
+_LOG = logging.getLogger("sidecar.index")
+_COMPANIONS = ("-wal", "-shm")
+
+
+class IndexSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an index lies and what it is made for; `model` None: words only."""
+
+    directory: Path
+    layout: LexicalLayout
+    model: VectorModel | None
+    crossover: int
+
+
+class OpenIndex(msgspec.Struct, kw_only=True):
+    """An index that is whole. `repairs` says in words what had to be done for that."""
+
+    catalog: Catalog
+    lexicons: Lexicons
+    state: IndexState
+    store: str
+    model_id: int | None
+    generation: int
+    repairs: tuple[str, ...]
+
+    async def close(self) -> None:
+        """Close the catalog; the lexicons have their own ends."""
+        await self.catalog.close()
+
+
+async def open_index(settings: IndexSettings, now: float) -> OpenIndex:
+    """Open and repair; raises `StateError` when the directory or the disk refuses."""
+    try:
+        await asyncio.to_thread(private_directory, settings.directory)
+    except OSError as error:
+        raise StateError(f"the index directory cannot be used: {error.strerror}") from error
+    repairs: list[str] = []
+    path = settings.directory / CATALOG_NAME
+    try:
+        return await _open(settings, path, now, repairs)
+    except StoreDamaged as damage:
+        _note(repairs, f"{damage.message}; it was set aside and the index is rebuilt from the workspace")
+        await asyncio.to_thread(set_aside, path, _COMPANIONS)
+    try:
+        return await _open(settings, path, now, repairs)
+    except StoreDamaged as damage:
+        raise StateError("the index cannot be rebuilt") from damage
+
+
+async def _open(settings: IndexSettings, path: Path, now: float, repairs: list[str]) -> OpenIndex:
+    had_engines = (settings.directory / LEXICAL_NAME).is_dir()
+    catalog, fresh, damage = await Catalog.open(path)
+    try:
+        if damage is not None:
+            _note(repairs, f"{damage}; it was set aside and the index is rebuilt from the workspace")
+        elif fresh and had_engines and not repairs:
+            _note(repairs, "the catalog was missing; the index is rebuilt from the workspace")
+        return await _heal(settings, catalog, now, repairs)
+    except BaseException:
+        await catalog.close()
+        raise
+
+
+async def _heal(settings: IndexSettings, catalog: Catalog, now: float, repairs: list[str]) -> OpenIndex:
+    store = await catalog.meta("store") or ""
+    if await catalog.meta("layout") != settings.layout.stamp:
+        await catalog.forget_documents()
+        await catalog.set_meta({"layout": settings.layout.stamp})
+    journal = await catalog.journal()
+    entries = await catalog.entries()
+    for number in journal.removed:
+        entries.pop(number, None)
+    lexical = settings.directory / LEXICAL_NAME
+    lexicons = await asyncio.to_thread(Lexicons, lexical, settings.layout, store)
+    try:
+        for source in SOURCES:
+            expected = {n: e for n, e in entries.items() if e.source == source}
+            await _heal_source(catalog, lexicons, source, expected, journal, repairs)
+        generation = int(await catalog.meta("generation") or 0)
+        if journal:
+            generation += 1
+            await catalog.publish(journal, (), generation)
+            _note(repairs, "an interrupted change was completed")
+        await asyncio.to_thread(lexicons.remove_unused)
+        model_id = None
+        rows = None
+        if settings.model is not None:
+            model_id = await catalog.vectors.use_model(settings.model, now)
+            rows = await _rows(settings, settings.model, catalog, store, model_id, entries, repairs)
+        else:
+            await asyncio.to_thread(remove_tree, settings.directory / VECTORS_NAME)
+        state = IndexState(entries.values(), rows)
+        if model_id is not None:
+            for number, ordinal, first, last, digest in await catalog.vectors.pending(model_id):
+                source = entries[number].source
+                state.pending.add(digest, PendingBlock(number, ordinal, first, last, source))
+    except BaseException:
+        lexicons.abandon_writers()
+        raise
+    return OpenIndex(
+        catalog=catalog,
+        lexicons=lexicons,
+        state=state,
+        store=store,
+        model_id=model_id,
+        generation=generation,
+        repairs=tuple(repairs),
+    )
+
+
+async def _heal_source(
+    catalog: Catalog,
+    lexicons: Lexicons,
+    source: Source,
+    expected: Mapping[int, DocumentEntry],
+    journal: Journal,
+    repairs: list[str],
+) -> None:
+    """Make the lexicon of a source hold exactly the expected documents."""
+    number = await catalog.meta(f"lexicon.{source}")
+    if number is None and not expected:
+        return
+    units = sum(entry.searchable_units for entry in expected.values())
+    try:
+        await asyncio.to_thread(lexicons.open, source, int(number or 0))
+        lexicon = lexicons.get(source)
+        if journal:
+            removed = [*journal.removed, *journal.added]
+            await asyncio.to_thread(lexicon.stage, removed, ())
+            await fill_lexicon(catalog, lexicon, sorted(journal.added & expected.keys()))
+        await asyncio.to_thread(lexicon.require, expected.keys(), units)
+    except StoreDamaged as damage:
+        _note(repairs, f"{damage.message}; the words of {source} were indexed again")
+        lexicons.abandon_writers()
+        lexicon = await asyncio.to_thread(lexicons.build, source)
+        await fill_lexicon(catalog, lexicon, sorted(expected))
+        await catalog.set_meta({f"lexicon.{source}": str(lexicons.next_number(source))})
+        await asyncio.to_thread(lexicons.take_over, source, lexicon)
+
+
+async def fill_lexicon(catalog: Catalog, lexicon: Lexicon, numbers: Sequence[int]) -> None:
+    """Add documents from the catalog to a lexicon, a bounded number at a time, and commit what is staged."""
+    async for part in catalog.contents(numbers):
+        await asyncio.to_thread(lexicon.stage, (), part)
+    await asyncio.to_thread(lexicon.commit)
+
+
+async def _rows(
+    settings: IndexSettings,
+    model: VectorModel,
+    catalog: Catalog,
+    store: str,
+    model_id: int,
+    live: Mapping[int, DocumentEntry],
+    repairs: list[str],
+) -> VectorRows:
+    """All vectors that the live blocks have, around the stored graph where there is a usable one."""
+    directory = settings.directory / VECTORS_NAME
+    base: VectorBase | None = None
+    try:
+        base = await asyncio.to_thread(load_base, directory, store, model)
+    except StoreDamaged as damage:
+        _note(repairs, f"{damage.message}; it is built again")
+        await asyncio.to_thread(drop_base, directory)
+    rows = VectorRows(model.dimensions, crossover=settings.crossover, base=base)
+    known = np.empty(0, np.int64)
+    if base is not None:
+        rows.keep(np.isin(base.numbers[:, 0], np.fromiter(live, np.int64, len(live))))
+        known = np.sort(_row_keys(base.numbers))
+    async for part in catalog.vectors.rows(model_id):
+        await asyncio.to_thread(_append, rows, known, part)
+    return rows
+
+
+def _append(rows: VectorRows, known: Numbers, part: Sequence[tuple[int, int, int, bytes]]) -> None:
+    numbers = np.array([row[:3] for row in part], np.int64)
+    try:
+        matrix = np.frombuffer(b"".join(row[3] for row in part), "<f4").reshape(len(part), -1)
+        chosen = ~np.isin(_row_keys(numbers), known)
+        rows.append([tuple(row) for row in numbers[chosen].tolist()], matrix[chosen])
+    except ValueError as error:
+        raise StoreDamaged("stored vectors cannot be read") from error
+
+
+def _row_keys(numbers: Numbers) -> Numbers:
+    """One number a block: no two blocks of a document begin with the same unit."""
+    return np.asarray(numbers[:, 0] << ORDINAL_BITS | numbers[:, 1], np.int64)
+
+
+def _note(repairs: list[str], text: str) -> None:
+    _LOG.warning("index repaired: %s", text)
+    repairs.append(text)

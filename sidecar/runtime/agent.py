@@ -1,0 +1,168 @@
+"""One configured agent: its parts, built once, started together and closed in the opposite order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from pathlib import Path
+
+from sidecar.adapters.file_shaped import FileShapedManager
+from sidecar.corpus.rules import ExtraPath
+from sidecar.corpus.scan import Corpus
+from sidecar.corpus.watch import Watcher
+from sidecar.domain.errors import SettingsError
+from sidecar.domain.provider import MemoryProvider
+from sidecar.embedding.contract import Embedder
+from sidecar.index.agent_index import AgentIndex
+from sidecar.service.documents import LAYOUT
+from sidecar.service.health import HealthReport
+from sidecar.service.indexing import Indexer, Progress
+from sidecar.service.offload import Offload
+from sidecar.service.reading import Reader
+from sidecar.service.search import SearchService
+from sidecar.service.shelf import Shelf
+from sidecar.service.workspace import PROVIDER_ID, WorkspaceProvider, WorkspaceServices
+from sidecar.settings.model import AgentSettings, EmbeddingSettings, WatchSettings
+
+log = logging.getLogger(__name__)
+
+MAINTAIN_SECONDS = 300.0
+
+
+def refuse_unserved(agent: AgentSettings) -> None:
+    """Raise `SettingsError` for what the settings can say and this version does not serve."""
+    where = f"agents.{agent.id}"
+    if agent.provider != "workspace":
+        raise SettingsError(f'{where}.provider: this version serves "workspace" only')
+    if agent.sessions.enabled or agent.search_sources != ("memory",):
+        raise SettingsError(f"{where}.sessions: this version does not serve transcripts")
+
+
+class AgentRuntime:
+    """The parts of one agent. `open` builds them, `start` sets the indexer going, `close` ends all."""
+
+    def __init__(
+        self,
+        *,
+        settings: AgentSettings,
+        index: AgentIndex,
+        corpus: Corpus,
+        watch: WatchSettings,
+        embedder: Embedder | None,
+        embedding_provider: str,
+        offload: Offload,
+    ) -> None:
+        self._index = index
+        self._shelf = Shelf(corpus)
+        self._watcher = Watcher(corpus, mode=watch.mode, poll_seconds=watch.poll_seconds)
+        self._tasks: list[asyncio.Task[None]] = []
+        self.indexer = Indexer(
+            corpus=corpus, index=index, watcher=self._watcher, embedder=embedder, offload=offload
+        )
+        self.health = HealthReport(
+            index=index,
+            indexer=self.indexer,
+            watcher=self._watcher,
+            embedder=embedder,
+            embedding_provider=embedding_provider,
+        )
+        search = SearchService(
+            provider_id=PROVIDER_ID,
+            index=index,
+            corpus=corpus,
+            shelf=self._shelf,
+            indexer=self.indexer,
+            embedder=embedder,
+            embedding_provider=embedding_provider,
+            offload=offload,
+            search_sources=settings.search_sources,
+        )
+        self.provider: MemoryProvider = WorkspaceProvider(
+            WorkspaceServices(
+                agent_id=settings.id,
+                search=search,
+                reader=Reader(corpus, PROVIDER_ID),
+                health=self.health,
+                offload=offload,
+                sandboxed_access=settings.sandboxed_access,
+            )
+        )
+        self.manager = (
+            FileShapedManager(
+                agent_id=settings.id, search=search, sandboxed_access=settings.sandboxed_access
+            )
+            if settings.serve_v1
+            else None
+        )
+
+    @classmethod
+    async def open(
+        cls,
+        settings: AgentSettings,
+        *,
+        directory: Path,
+        watch: WatchSettings,
+        embeddings: EmbeddingSettings,
+        embedder: Embedder | None,
+        offload: Offload,
+    ) -> AgentRuntime:
+        """Open the agent's index, repairing what needs it, and build everything over it."""
+        if settings.workspace is None:
+            raise SettingsError(f"agents.{settings.id}.workspace: a folder is needed")
+        corpus = Corpus(
+            settings.workspace,
+            [ExtraPath(extra.path, extra.pattern) for extra in settings.extra_paths],
+            settings.exclude,
+        )
+        index = await AgentIndex.open(
+            directory, layout=LAYOUT, model=embedder.identity if embedder is not None else None
+        )
+        for repair in index.repairs:
+            log.warning("repaired: %s", repair, extra={"agent": settings.id})
+        return cls(
+            settings=settings,
+            index=index,
+            corpus=corpus,
+            watch=watch,
+            embedder=embedder,
+            embedding_provider=embeddings.provider,
+            offload=offload,
+        )
+
+    def start(self) -> None:
+        """Begin to follow the workspace."""
+        self._tasks = [
+            asyncio.create_task(self.indexer.run(), name="indexer"),
+            asyncio.create_task(self._maintain(), name="maintenance"),
+        ]
+
+    async def refresh(
+        self, *, rebuild: bool = False, purge: bool = False, progress: Progress | None = None
+    ) -> dict[str, object]:
+        """One scan to completion; gives the counts."""
+        if rebuild:
+            await self.indexer.rebuild(progress)
+        else:
+            await self.indexer.full_scan(progress)
+        if purge:
+            self._shelf.clear()
+            await self.indexer.purge()
+        _, files = self.health.ready()
+        totals = self._index.view().total("memory")
+        return {"files": files["indexed"], "units": totals.units, "blocks": totals.blocks}
+
+    async def close(self) -> None:
+        """End the tasks, then close watcher and index; what was published stays."""
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        await self._watcher.close()
+        await self._index.close()
+
+    async def _maintain(self) -> None:
+        while True:
+            await asyncio.sleep(MAINTAIN_SECONDS)
+            await self._index.maintain()

@@ -1,0 +1,70 @@
+"""What the command line runs: `serve`, `index`, and a caller on the index itself (spec §2)."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from sidecar import logs
+from sidecar.runtime.process import LocalCaller, Sidecar
+from sidecar.settings.load import Loaded
+
+
+def serve(loaded: Loaded) -> int:
+    """Run the service until SIGTERM or SIGINT; 0 when it ended as asked.
+
+    Prints the one ready line to stdout once requests are answered.
+    """
+    logs.configure(loaded.log_level or "info")
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_serve(loaded))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+async def _serve(loaded: Loaded) -> int:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stopping.set)
+    async with Sidecar(loaded) as sidecar:
+        port = await sidecar.listen()
+        sys.stdout.write(f"memory-sidecar ready on http://{_shown_host(loaded)}:{port}\n")
+        sys.stdout.flush()
+        await stopping.wait()
+    return 0
+
+
+def _shown_host(loaded: Loaded) -> str:
+    host = loaded.settings.host
+    return f"[{host}]" if ":" in host else host
+
+
+async def index(
+    loaded: Loaded, *, rebuild: bool, purge: bool, progress: Callable[[int, int], None]
+) -> Sequence[Mapping[str, object]]:
+    """One scan to completion of the asked or of every agent: one mapping an agent, as `sidecar.refresh`."""
+    async with Sidecar(loaded, only=loaded.agent) as sidecar:
+        return [
+            {"agentId": agent_id, **await agent.refresh(rebuild=rebuild, purge=purge, progress=progress)}
+            for agent_id, agent in sidecar.agents.items()
+        ]
+
+
+@asynccontextmanager
+async def open_local(loaded: Loaded) -> AsyncIterator[LocalCaller]:
+    """A caller on the index itself, brought up to date first; raises `StateError` when it is in use."""
+    agent_id = loaded.settings.default_agent
+    async with Sidecar(loaded, only=agent_id) as sidecar:
+        for agent in sidecar.agents.values():
+            await agent.refresh()
+        yield LocalCaller(sidecar)

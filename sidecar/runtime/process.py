@@ -1,0 +1,150 @@
+"""The whole service: state directory, tokens, agents, dispatcher, server (spec §2)."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sidecar.api.app import build_app
+from sidecar.api.dispatch import Call, Dispatcher
+from sidecar.api.door import Door
+from sidecar.api.memory_methods import MemoryMethods
+from sidecar.api.server import Server
+from sidecar.domain.authority import CallerContext, Operator, Principal
+from sidecar.domain.errors import SettingsError, StateError
+from sidecar.embedding.contract import Embedder
+from sidecar.embedding.local import LocalEmbedder
+from sidecar.embedding.offloaded import OffloadedEmbedder
+from sidecar.policy.access import READ_SCOPE
+from sidecar.policy.roster import visible_agents
+from sidecar.runtime.agent import AgentRuntime, refuse_unserved
+from sidecar.service.offload import Offload
+from sidecar.settings.load import Loaded
+from sidecar.settings.model import EmbeddingSettings, watched_roots
+from sidecar.settings.state import Endpoint, StateDirectory
+from sidecar.settings.tokens import TokenStore
+from sidecar.wire.rules import Params
+
+log = logging.getLogger(__name__)
+
+LOCAL_PRINCIPAL = Principal(name="command-line", role="operator", scopes=(READ_SCOPE,))
+
+
+class Sidecar:
+    """All parts over one state directory, which is locked while this is open."""
+
+    def __init__(self, loaded: Loaded, *, only: str | None = None) -> None:
+        """`only` narrows the agents to one, for commands about a single agent."""
+        self._settings = loaded.settings
+        self._only = only
+        self._stack = AsyncExitStack()
+        self._state: StateDirectory | None = None
+        self.agents: dict[str, AgentRuntime] = {}
+        self.dispatcher = Dispatcher({})
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._open()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def _open(self) -> None:
+        settings = self._settings
+        chosen = [a for a in settings.agents.values() if self._only is None or a.id == self._only]
+        for agent in chosen:
+            refuse_unserved(agent)
+        roots = watched_roots(settings, home=Path.home())
+        self._state = StateDirectory.open(settings.state_dir, roots=roots, agents=settings.agents)
+        self._stack.enter_context(self._state.lock())
+        offload = Offload()
+        self._stack.callback(offload.close)
+        embedder = make_embedder(settings.embeddings)
+        if embedder is not None:
+            self._stack.push_async_callback(embedder.close)
+        for agent in chosen:
+            runtime = await AgentRuntime.open(
+                agent,
+                directory=self._state.agent_directory(agent.id),
+                watch=settings.watch,
+                embeddings=settings.embeddings,
+                embedder=embedder,
+                offload=offload,
+            )
+            self._stack.push_async_callback(runtime.close)
+            self.agents[agent.id] = runtime
+        default = settings.default_agent if settings.default_agent in self.agents else None
+        self.dispatcher = Dispatcher(MemoryMethods(self.agents, default).table())
+
+    async def listen(self) -> int:
+        """Follow the workspaces and answer on both listeners; gives the TCP port."""
+        settings = self._settings
+        assert self._state is not None
+        tokens = TokenStore.open(settings, self._state.path)
+        door = Door(
+            match=tokens.match, allowed_hosts=settings.allowed_hosts, allowed_origins=settings.allowed_origins
+        )
+        server = Server(build_app(door=door, dispatcher=self.dispatcher, readiness=self._readiness))
+        self._stack.push_async_callback(server.stop)
+        address = self._state.socket_address()
+        self._stack.callback(address.close)
+        try:
+            port = await server.start(host=settings.host, port=settings.port, socket_path=address.path)
+        except OSError as error:
+            raise StateError(
+                f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; pass another --port"
+            ) from error
+        self._state.write_endpoint(Endpoint(host=settings.host, port=port, pid=os.getpid()))
+        self._stack.callback(self._state.clear_endpoint)
+        for agent in self.agents.values():
+            agent.start()
+        return port
+
+    def _readiness(self, principal: Principal) -> tuple[bool, dict[str, object]]:
+        visible = visible_agents(principal, tuple(self.agents))
+        states = {agent_id: self.agents[agent_id].health.ready() for agent_id in visible}
+        ready = all(state for state, _ in states.values())
+        return ready, {"agents": {agent_id: counts for agent_id, (_, counts) in states.items()}}
+
+
+class LocalCaller:
+    """Calls methods of a `Sidecar` in this process, as its owner (the command line without a service)."""
+
+    def __init__(self, sidecar: Sidecar) -> None:
+        self._sidecar = sidecar
+
+    async def call(self, method: str, params: Mapping[str, object]) -> dict[str, object]:
+        """The payload of a method; raises from the error tree."""
+        context = CallerContext(
+            authority=Operator(scopes=LOCAL_PRINCIPAL.scopes, connection_id="command-line"),
+            assert_current=_always_current,
+            identity=LOCAL_PRINCIPAL.name,
+        )
+        asked: Params = params
+        return await self._sidecar.dispatcher.call(
+            method, Call(params=asked, principal=LOCAL_PRINCIPAL, context=context)
+        )
+
+
+def _always_current() -> None:
+    """The owner at the command line is not revoked while the command runs."""
+
+
+def make_embedder(settings: EmbeddingSettings) -> Embedder | None:
+    """What turns text into vectors, or None for words only."""
+    if settings.provider == "none":
+        return None
+    if settings.provider == "local":
+        return OffloadedEmbedder(LocalEmbedder())
+    raise SettingsError(f'embeddings.provider: this version serves "local" and "none", not {settings.provider!r}')

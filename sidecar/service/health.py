@@ -1,0 +1,118 @@
+"""How an agent's memory is (spec §4.1, §5.4): one report for `memory.status`, `/readyz` and the command line.
+
+It holds caller paths and counts, never text, host paths or secrets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from sidecar.corpus.watch import Watcher
+from sidecar.domain.corpus import Skipped
+from sidecar.domain.provider import Health
+from sidecar.embedding.contract import Embedder
+from sidecar.index.agent_index import AgentIndex
+from sidecar.service.indexing import Indexer
+
+MOST_NAMED = 100
+"""So many skipped files are named; the rest is counted."""
+
+
+class HealthReport:
+    """Puts together what the parts of one agent know about themselves."""
+
+    def __init__(
+        self,
+        *,
+        index: AgentIndex,
+        indexer: Indexer,
+        watcher: Watcher,
+        embedder: Embedder | None,
+        embedding_provider: str,
+    ) -> None:
+        self._index = index
+        self._indexer = indexer
+        self._watcher = watcher
+        self._embedder = embedder
+        self._embedding_provider = embedding_provider
+
+    async def report(self) -> Health:
+        """The status word, why it is not `ready`, and the details."""
+        reasons = self._indexer.gaps()
+        failure = self._indexer.failure
+        if failure is not None:
+            return Health(status="unavailable", message=failure, details=self._details())
+        return Health(
+            status="degraded" if reasons else "ready",
+            message="; ".join(reasons) or None,
+            details=self._details(),
+        )
+
+    def ready(self) -> tuple[bool, dict[str, object]]:
+        """Whether the first scan is indexed, and the counts."""
+        return self._indexer.first_scan.is_set(), self._files()
+
+    def _files(self) -> dict[str, object]:
+        scan = self._indexer.last_scan
+        return {
+            "onDisk": None if scan is None else len(scan.files),
+            "indexed": self._index.view().total("memory").files,
+            "pending": self._indexer.pending,
+        }
+
+    def _details(self) -> dict[str, object]:
+        view = self._index.view()
+        total = view.total("memory")
+        scan = self._indexer.last_scan
+        watch = self._watcher.state
+        work = self._indexer.work
+        skipped = [*(scan.skipped if scan else ()), *self._indexer.skipped_reads.values()]
+        noted = [Skipped(entry.path, note) for entry in view.noted for note in entry.notes]
+        return {
+            "files": self._files(),
+            "index": {
+                "generation": view.generation,
+                "units": total.units,
+                "blocks": total.blocks,
+                "pendingVectors": total.pending,
+                "unsettled": view.unsettled,
+                "phase": self._indexer.phase,
+                "repairs": list(self._index.repairs),
+            },
+            "watch": _without_none(
+                {"mode": watch.mode, "reason": watch.reason, "folders": watch.folders}
+            ),
+            "embeddings": self._embeddings(),
+            "work": {
+                "scans": work.scans,
+                "filesRead": work.files_read,
+                "filesIndexed": work.files_indexed,
+                "filesRemoved": work.files_removed,
+                "blocksEmbedded": work.blocks_embedded,
+            },
+            "skipped": _named([*skipped, *noted]),
+            "skippedCount": len(skipped) + len(noted),
+            "unreadable": _named(scan.unreadable if scan else ()),
+        }
+
+    def _embeddings(self) -> dict[str, object]:
+        if self._embedder is None:
+            return {"provider": "none", "searchMode": "fts-only"}
+        identity = self._embedder.identity
+        return {
+            "provider": self._embedding_provider,
+            "model": identity.name,
+            "dimensions": identity.dimensions,
+            "searchMode": "hybrid",
+        }
+
+
+def _named(skipped: Iterable[Skipped]) -> list[dict[str, str]]:
+    named = []
+    for item in list(skipped)[:MOST_NAMED]:
+        named.append({"path": item.path, "reason": item.reason} | ({"hint": item.hint} if item.hint else {}))
+    return named
+
+
+def _without_none(values: Mapping[str, object]) -> dict[str, object]:
+    return {key: value for key, value in values.items() if value is not None}

@@ -1,0 +1,512 @@
+"""What a full look at the workspace finds, and that a look at one path agrees with it (spec §6)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sidecar
+from sidecar.corpus import rules
+from sidecar.corpus.rules import ExtraPath
+from sidecar.corpus.scan import Corpus, FileRead
+from sidecar.domain.corpus import Scan, Skipped, SourceFile
+
+Write = Callable[[Path, dict[str, str]], None]
+
+
+def _paths(scan: Scan) -> list[str]:
+    return [file.path for file in scan.files]
+
+
+def _why(entries: Sequence[Skipped]) -> dict[str, str]:
+    return {entry.path: entry.reason for entry in entries}
+
+
+def _text(corpus: Corpus, path: str) -> str | None:
+    read = corpus.read(path)
+    return None if read is None else read.data.decode()
+
+
+def test_files_come_in_the_documented_order(workspace: Path, write: Write) -> None:
+    names = ["memory/b.md", "memory/a/z.md", "memory/a.md", "memory/\uffee.md", "memory/😀.md", "USER.md"]
+    write(workspace, dict.fromkeys([*names, "MEMORY.md", "extra/e.md", "one.md"], "x"))
+    scan = Corpus(workspace, [ExtraPath("one.md"), ExtraPath("extra")]).scan()
+    assert _paths(scan) == [
+        "MEMORY.md",
+        "USER.md",
+        "memory/a.md",
+        "memory/a/z.md",
+        "memory/b.md",
+        "memory/😀.md",  # by UTF-16 code unit: its surrogates sort before U+FFEE
+        "memory/\uffee.md",
+        "one.md",
+        "extra/e.md",
+    ]
+
+
+def test_only_the_memory_set_is_found_and_read(workspace: Path, write: Write) -> None:
+    outside = [
+        "AGENTS.md",
+        ".env",
+        "src/readme.md",
+        "memory/pic.png",
+        "memory/list.txt",
+        "DREAMS.md",
+        "SOUL.md",
+    ]
+    write(workspace, dict.fromkeys([*outside, "memory/ok.md"], "text"))
+    corpus = Corpus(workspace)
+    assert _paths(corpus.scan()) == ["memory/ok.md"]
+    for path in [*outside, "memory", ".", "memory/../../.env", "memory/../.env", "../../.env"]:
+        assert corpus.look(path) is None, path
+        assert corpus.read(path) is None, path
+    assert _text(corpus, "memory/ok.md") == "text"
+
+
+@pytest.mark.parametrize(
+    "path", ["./memory/ok.md", "memory//ok.md", "memory/x/../ok.md", "{ws}/memory/ok.md"]
+)
+def test_a_callers_spelling_of_a_path_is_normalised(workspace: Path, write: Write, path: str) -> None:
+    write(workspace, {"memory/ok.md": "text"})
+    found = Corpus(workspace).look(path.format(ws=workspace))
+    assert isinstance(found, SourceFile)
+    assert found.path == "memory/ok.md"
+
+
+def test_an_agents_own_folder_answers_and_never_a_parent_of_the_same_name(
+    tmp_path: Path, write: Write
+) -> None:
+    write(tmp_path, {"USER.md": "root", "alpha/USER.md": "alpha", "beta/USER.md": "beta"})
+    assert [_text(Corpus(tmp_path / name), "USER.md") for name in ("alpha", "beta")] == ["alpha", "beta"]
+    assert Corpus(tmp_path / "alpha").read("../USER.md") is None
+
+
+def test_hidden_folders_are_notes_but_installed_packages_and_scratch_files_are_not(
+    workspace: Path, write: Write
+) -> None:
+    names = ["memory/.dreams/a.md", "memory/.x.md", "memory/node_modules/p/r.md", "memory/.git/d.md"]
+    names += ["memory/.openclaw-repair/m.md", "memory/a.md~", "memory/.#a.md", "memory/archive/o.md"]
+    write(workspace, dict.fromkeys(names, "x"))
+    corpus = Corpus(workspace, exclude=["archive/"])
+    scan = corpus.scan()
+    assert _paths(scan) == ["memory/.dreams/a.md", "memory/.x.md"]
+    assert _why(scan.skipped) == {
+        "memory/node_modules": rules.UNLISTED,
+        "memory/.git": rules.UNLISTED,
+        "memory/.openclaw-repair": rules.UNLISTED,
+        "memory/archive": rules.EXCLUDED,
+    }
+    assert corpus.look("memory/archive/o.md") == Skipped("memory/archive/o.md", rules.EXCLUDED)
+    assert corpus.look("memory/node_modules/p/r.md") == Skipped("memory/node_modules/p/r.md", rules.UNLISTED)
+    assert corpus.look("memory/.#a.md") == Skipped("memory/.#a.md", rules.SCRATCH)
+
+
+def test_one_odd_file_never_hides_the_others_and_each_is_named_with_its_reason(
+    workspace: Path, write: Write
+) -> None:
+    good = [f"memory/note{number:02}.md" for number in range(20)]
+    write(workspace, {**dict.fromkeys(good, "good"), "memory/dir.md/inner.md": "in", "memory/CAPS.MD": "x"})
+    (workspace / "USER.md").symlink_to(workspace / "memory" / "note00.md")
+    (workspace / "memory" / "dangling.md").symlink_to("nowhere.md")
+    os.mkfifo(workspace / "memory" / "pipe.md")
+    (workspace / "memory" / "zeros.md").write_bytes(bytes(5000))
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(workspace / "memory" / "s.md"))
+        corpus = Corpus(workspace)
+        scan = corpus.scan()
+    assert set(_paths(scan)) == {*good, "memory/dir.md/inner.md", "memory/zeros.md"}
+    assert _why(scan.skipped) == {
+        "USER.md": rules.LINK,
+        "memory/dangling.md": rules.LINK,
+        "memory/pipe.md": rules.PIPE,
+        "memory/dir.md": rules.FOLDER,
+        "memory/s.md": rules.SOCKET,
+        "memory/CAPS.MD": rules.EXTENSION_CASE,
+    }
+    assert corpus.look("memory/pipe.md") == Skipped("memory/pipe.md", rules.PIPE)
+    assert corpus.look("memory/CAPS.MD") == Skipped("memory/CAPS.MD", rules.EXTENSION_CASE)
+
+
+def test_a_skipped_link_is_named_with_the_line_that_would_admit_it_and_that_line_does(
+    tmp_path: Path, workspace: Path, write: Write
+) -> None:
+    write(tmp_path, {"vault/deep/a.md": "linked", "single.md": "one"})
+    write(workspace, {"memory/ok.md": "x", "memory/other.txt": "x"})
+    (workspace / "memory" / "vault").symlink_to(tmp_path / "vault")
+    (workspace / "memory" / 'o"ne.md').symlink_to(tmp_path / "single.md")
+    (workspace / "memory" / "inside.md").symlink_to("ok.md")
+    (workspace / "memory" / "data").symlink_to("other.txt")
+    scan = Corpus(workspace).scan()
+    assert {entry.path: entry.hint for entry in scan.skipped} == {
+        "memory/vault": 'extra_paths = ["memory/vault"]',
+        'memory/o"ne.md': 'extra_paths = ["memory/o\\u0022ne.md"]',
+        "memory/inside.md": None,
+    }
+    admitted = Corpus(workspace, [ExtraPath("memory/vault"), ExtraPath('memory/o"ne.md')])
+    again = admitted.scan()
+    assert _paths(again) == ["memory/ok.md", "memory/vault/deep/a.md", 'memory/o"ne.md']
+    assert [_text(admitted, path) for path in _paths(again)] == ["x", "linked", "one"]
+    assert set(_why(again.skipped)) == {"memory/inside.md"}
+
+
+def test_nothing_below_a_root_is_reached_through_a_link(
+    tmp_path: Path, workspace: Path, write: Write
+) -> None:
+    write(tmp_path, {"outside/a.md": "secret"})
+    (workspace / "memory").symlink_to(tmp_path / "outside")
+    corpus = Corpus(workspace)
+    scan = corpus.scan()
+    assert (_paths(scan), _why(scan.skipped)) == ([], {"memory": rules.LINK})
+    assert not isinstance(corpus.look("memory/a.md"), SourceFile)
+    assert corpus.read("memory/a.md") is None
+
+
+def test_a_folder_swapped_for_a_link_after_the_scan_gives_nothing(
+    tmp_path: Path, workspace: Path, write: Write
+) -> None:
+    write(tmp_path, {"outside/a.md": "secret"})
+    write(workspace, {"memory/sub/a.md": "mine"})
+    corpus = Corpus(workspace)
+    (file,) = corpus.scan().files
+    shutil.rmtree(workspace / "memory" / "sub")
+    (workspace / "memory" / "sub").symlink_to(tmp_path / "outside")
+    assert corpus.stamp(file) is None
+    assert corpus.read(file) is None
+    assert corpus.read_lines(file.path, 1, 1, 100) is None
+
+
+def test_roots_may_be_links_themselves_and_callers_see_the_configured_names(
+    tmp_path: Path, write: Write
+) -> None:
+    write(tmp_path, {"real/ws/memory/a.md": "a", "real/shared/b.md": "b"})
+    (tmp_path / "ws").symlink_to("real/ws")
+    (tmp_path / "common").symlink_to("real/shared")
+    corpus = Corpus(tmp_path / "ws", [ExtraPath("../common")])
+    assert _paths(corpus.scan()) == ["memory/a.md", "../common/b.md"]
+    for path in ("../common/b.md", str(tmp_path / "real/shared/b.md"), str(tmp_path / "common/b.md")):
+        assert _text(corpus, path) == "b"
+    assert _text(corpus, str(tmp_path / "real/ws/memory/a.md")) == "a"
+
+
+def test_extra_paths_honour_their_pattern_in_scan_and_look(workspace: Path, write: Write) -> None:
+    write(
+        workspace, dict.fromkeys(["docs/a.md", "docs/b/c.md", "docs/2026/d.md", "one.txt", "memory.md"], "x")
+    )
+    extras = [ExtraPath("docs", "20*/*.md"), ExtraPath("one.txt"), ExtraPath("memory.md"), ExtraPath("none")]
+    corpus = Corpus(workspace, extras)
+    scan = corpus.scan()
+    assert _paths(scan) == ["docs/2026/d.md"]
+    assert {"one.txt": rules.NOT_MARKDOWN, "none": rules.MISSING}.items() <= _why(scan.skipped).items()
+    assert corpus.look("docs/a.md") is None
+    assert isinstance(corpus.look("docs/2026/d.md"), SourceFile)
+    assert corpus.read("memory.md") is None
+    assert corpus.unreadable_covers(scan, "docs/a.md") is False
+
+
+def test_two_names_of_one_file_are_one_file(workspace: Path, write: Write) -> None:
+    write(workspace, {"MEMORY.md": "x", "memory/a.md": "y"})
+    (workspace / "memory.md").hardlink_to(workspace / "MEMORY.md")
+    (workspace / "memory" / "b.md").hardlink_to(workspace / "memory" / "a.md")
+    corpus = Corpus(workspace, [ExtraPath("memory"), ExtraPath(".", "*.md")])
+    scan = corpus.scan()
+    assert len(scan.files) == 2
+    assert _paths(scan)[0] == "MEMORY.md"
+    assert _why(scan.skipped)["memory.md"] == rules.NAME_CASE
+    first = _paths(scan)[1]
+    second = "memory/b.md" if first == "memory/a.md" else "memory/a.md"
+    assert corpus.look(second) == Skipped(second, rules.DUPLICATE, f"indexed as {first}")
+    (workspace / first).unlink()
+    assert isinstance(corpus.look(second), SourceFile)
+
+
+def test_lower_case_memory_md_is_ignored_and_named_never_mixed_up(workspace: Path, write: Write) -> None:
+    write(workspace, {"memory.md": "lower", "Memory/x.md": "other", "User.md": "u"})
+    corpus = Corpus(workspace)
+    scan = corpus.scan()
+    assert scan.files == ()
+    assert _why(scan.skipped) == dict.fromkeys(["memory.md", "Memory", "User.md"], rules.NAME_CASE)
+    assert corpus.look("MEMORY.md") is None
+    assert corpus.look("memory.md") == Skipped("memory.md", rules.NAME_CASE)
+    write(workspace, {"MEMORY.md": "upper"})
+    assert _text(corpus, "MEMORY.md") == "upper"
+
+
+def test_a_name_in_the_other_unicode_form_finds_its_file_if_only_one_matches(
+    workspace: Path, write: Write
+) -> None:
+    composed, decomposed = "memory/r\u00e9sum\u00e9.md", "memory/re\u0301sume\u0301.md"
+    write(workspace, {decomposed: "decomposed"})
+    corpus = Corpus(workspace)
+    found = corpus.look(composed)
+    assert isinstance(found, SourceFile)
+    assert found.path == decomposed
+    write(workspace, {composed: "composed"})
+    assert (_text(corpus, composed), _text(corpus, decomposed)) == ("composed", "decomposed")
+    assert _text(corpus, "memory/re\u0301sum\u00e9.md") is None
+
+
+def test_names_that_are_not_utf8_or_hold_a_newline_are_found_read_and_fit_on_the_wire(
+    workspace: Path,
+) -> None:
+    folder = workspace / "memory" / os.fsdecode(b"d\xff")
+    folder.mkdir(parents=True)
+    for name in (b"caf\xe9.md", b"two\nlines.md"):
+        (folder / os.fsdecode(name)).write_bytes(name)
+    corpus = Corpus(workspace)
+    scan = corpus.scan()
+    assert _paths(scan) == ["memory/d\ufffd/caf\ufffd.md", "memory/d\ufffd/two\nlines.md"]
+    for file in scan.files:
+        json.dumps([file.path, file.relative], ensure_ascii=False).encode()
+        assert corpus.look(file.path) == file
+        assert corpus.stamp(file) == file.stamp
+        assert isinstance(corpus.read(file), FileRead)
+    assert corpus.look("memory/\udce9.md") is None
+
+
+def test_names_that_show_alike_are_all_named_and_none_is_taken_for_another(workspace: Path) -> None:
+    (workspace / "memory").mkdir()
+    for name in (b"a\xe9.md", b"a\xea.md"):
+        (workspace / "memory" / os.fsdecode(name)).write_bytes(name)
+    corpus = Corpus(workspace)
+    scan = corpus.scan()
+    assert (_paths(scan), _why(scan.skipped)) == ([], {"memory/a\ufffd.md": rules.SAME_NAME})
+    assert corpus.look("memory/a\ufffd.md") is None
+    (workspace / "memory" / "a\ufffd.md").write_text("plain")
+    assert _paths(corpus.scan()) == ["memory/a\ufffd.md"]
+    assert _text(corpus, "memory/a\ufffd.md") == "plain"
+
+
+def test_a_missing_workspace_is_unknown_but_a_missing_memory_folder_is_empty(
+    tmp_path: Path, write: Write
+) -> None:
+    corpus = Corpus(tmp_path / "ws")
+    assert _why(corpus.scan().unreadable) == {".": rules.MISSING}
+    write(tmp_path, {"ws/USER.md": "u", "ws/memory/a.md": "a"})
+    assert _paths(corpus.scan()) == ["USER.md", "memory/a.md"]
+    shutil.rmtree(tmp_path / "ws" / "memory")
+    scan = corpus.scan()
+    assert (_paths(scan), scan.unreadable) == (["USER.md"], ())
+    shutil.rmtree(tmp_path / "ws")
+    gone = corpus.scan()
+    assert corpus.unreadable_covers(gone, "memory/a.md")
+    assert not corpus.unreadable_covers(gone, "../shared/a.md")
+
+
+def test_an_extra_folder_deleted_is_empty_but_gone_with_its_parent_is_unknown(
+    tmp_path: Path, workspace: Path, write: Write
+) -> None:
+    write(tmp_path, {"disk/notes/a.md": "a"})
+    corpus = Corpus(workspace, [ExtraPath("../disk/notes")])
+    assert _paths(corpus.scan()) == ["../disk/notes/a.md"]
+    (tmp_path / "disk").rename(tmp_path / "unplugged")
+    scan = corpus.scan()
+    assert _why(scan.unreadable) == {"../disk/notes": rules.MISSING}
+    assert corpus.unreadable_covers(scan, "../disk/notes/a.md")
+    (tmp_path / "unplugged").rename(tmp_path / "disk")
+    shutil.rmtree(tmp_path / "disk" / "notes")
+    assert corpus.scan().unreadable == ()
+
+
+def test_folder_stamps_tell_new_removed_and_swapped_entries_but_not_reading(
+    workspace: Path, write: Write
+) -> None:
+    write(workspace, {"memory/sub/a.md": "a"})
+    corpus = Corpus(workspace)
+    folders = corpus.scan().folders
+    corpus.scan()
+    corpus.read("memory/sub/a.md")
+    assert not corpus.folders_changed(folders)
+    (workspace / "memory" / "sub" / "b.md").write_text("b")
+    assert corpus.folders_changed(folders)
+    folders = corpus.scan().folders
+    shutil.rmtree(workspace / "memory" / "sub")
+    assert corpus.folders_changed(folders)
+
+
+def test_a_same_size_edit_with_its_time_put_back_changes_the_stamp(workspace: Path, write: Write) -> None:
+    write(workspace, {"memory/a.md": "one"})
+    corpus = Corpus(workspace)
+    (file,) = corpus.scan().files
+    path = workspace / "memory" / "a.md"
+    status = path.stat()
+    path.write_text("two")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    now = corpus.stamp(file)
+    assert now is not None
+    assert now.mtime_ns == file.stamp.mtime_ns
+    assert now != file.stamp
+
+
+def test_files_that_vanish_during_the_scan_do_no_harm(workspace: Path, write: Write) -> None:
+    write(workspace, {f"memory/keep{number}.md": "k" for number in range(20)})
+    script = (
+        "import pathlib, sys\nfolder = pathlib.Path(sys.argv[1])\nprint('go', flush=True)\n"
+        "while True:\n    for n in range(50):\n        (folder / f'x{n}.md').write_text('x')\n"
+        "    for n in range(50):\n        (folder / f'x{n}.md').unlink()\n"
+    )
+    churn = subprocess.Popen(
+        [sys.executable, "-c", script, str(workspace / "memory")], stdout=subprocess.PIPE
+    )
+    try:
+        assert churn.stdout is not None
+        churn.stdout.readline()
+        corpus = Corpus(workspace)
+        for _ in range(100):
+            scan = corpus.scan()
+            assert sum(path.startswith("memory/keep") for path in _paths(scan)) == 20
+            assert scan.unreadable == ()
+            for file in scan.files:
+                corpus.read(file)
+    finally:
+        churn.kill()
+        churn.communicate()
+
+
+def test_scanning_and_reading_write_nothing(workspace: Path, write: Write) -> None:
+    write(workspace, {"MEMORY.md": "m", "memory/sub/a.md": "a"})
+    os.utime(workspace / "memory" / "sub" / "a.md", ns=(1, 10**18))
+
+    def everything() -> list[tuple[str, tuple[int, ...]]]:
+        found = sorted([workspace, *workspace.rglob("*")])
+        states = [(path, path.lstat()) for path in found]
+        return [
+            (str(path), (s.st_mode, s.st_mtime_ns, s.st_ctime_ns, s.st_size, s.st_atime_ns))
+            for path, s in states
+        ]
+
+    before = everything()
+    corpus = Corpus(workspace, [ExtraPath("memory/sub")])
+    for file in corpus.scan().files:
+        corpus.read(file)
+        corpus.look(file.path)
+        corpus.stamp(file)
+    after = everything()
+    assert [entry for entry in after if entry[0].endswith(".md")] == [
+        entry for entry in before if entry[0].endswith(".md")
+    ]
+    assert [(name, state[:4]) for name, state in after] == [(name, state[:4]) for name, state in before]
+
+
+_NAMES = ["a.md", "é.md", "B.MD", ".#c.md", "d.txt", ".e.md", "sub", "node_modules", "skip", "f.md~"]
+
+
+@given(
+    paths=st.sets(st.lists(st.sampled_from(_NAMES), min_size=1, max_size=3).map("/".join), max_size=8),
+    links=st.sets(st.sampled_from(["memory/l.md", "memory/sub2", "memory/.#l.md"])),
+)
+@settings(max_examples=40)
+def test_a_look_at_any_path_decides_as_the_scan_did(paths: set[str], links: set[str]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        workspace = Path(name)
+        (workspace / "memory").mkdir()
+        for path in sorted(paths):
+            target = workspace / "memory" / path
+            if not any(parent.is_file() for parent in target.parents) and not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(path)
+        for link in links:
+            (workspace / link).symlink_to(workspace)
+        corpus = Corpus(workspace, [ExtraPath("memory", "sub/*.md")], ["skip/", "sub/a.md"])
+        scanned = {file.path: file for file in corpus.scan().files}
+        for entry in workspace.rglob("*"):
+            found = corpus.look(str(entry.relative_to(workspace)))
+            assert scanned.get(str(entry.relative_to(workspace))) == (
+                found if isinstance(found, SourceFile) else None
+            )
+            if isinstance(found, SourceFile):
+                assert corpus.relative_hint(os.path.realpath(entry)) == found.path
+
+
+@pytest.fixture
+def shared_folder() -> Iterator[Path]:
+    """A folder that another user can reach."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    for path in [folder, *folder.rglob("*")]:
+        if path.is_dir() and not path.is_symlink():
+            path.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+_AS_ANOTHER_USER = """
+import json, os, pathlib, sys
+from sidecar.corpus.scan import Corpus
+Corpus(pathlib.Path(sys.argv[1])).scan()
+if os.geteuid() == 0:  # only now: the interpreter may live where the other user cannot read
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+workspace, refused = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+try:
+    list(refused.iterdir()) if refused.is_dir() else refused.read_text()
+    raise SystemExit(f"this user is not refused {refused}")
+except PermissionError:
+    pass
+corpus = Corpus(workspace)
+scan = corpus.scan()
+look = corpus.look(sys.argv[3])
+print(json.dumps({
+    "files": [file.path for file in scan.files],
+    "skipped": [[entry.path, entry.reason] for entry in scan.skipped],
+    "unreadable": [[entry.path, entry.reason] for entry in scan.unreadable],
+    "look": getattr(look, "reason", None),
+    "covers": corpus.unreadable_covers(scan, sys.argv[3]),
+}))
+"""
+
+
+def _as_another_user(workspace: Path, refused: Path, path: str) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-c", _AS_ANOTHER_USER, str(workspace), str(refused), path],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+        env=dict(os.environ, PYTHONPATH=str(Path(sidecar.__file__).parents[1]), PYTHONDONTWRITEBYTECODE="1"),
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_an_unreadable_folder_is_named_and_never_taken_for_empty(shared_folder: Path, write: Write) -> None:
+    write(shared_folder, {"MEMORY.md": "m", "memory/a.md": "a", "memory/closed/b.md": "b"})
+    closed = shared_folder / "memory" / "closed"
+    closed.chmod(0)
+    seen = _as_another_user(shared_folder, closed, "memory/closed/b.md")
+    assert seen["files"] == ["MEMORY.md", "memory/a.md"]
+    assert seen["unreadable"] == [["memory/closed", rules.PERMISSION_DENIED]]
+    assert (seen["look"], seen["covers"]) == (rules.PERMISSION_DENIED, True)
+    (shared_folder / "memory").chmod(0)
+    seen = _as_another_user(shared_folder, shared_folder / "memory", "memory/a.md")
+    assert (seen["files"], seen["covers"]) == (["MEMORY.md"], True)
+
+
+def test_a_folder_that_can_be_listed_but_not_entered_counts_as_unreadable(
+    shared_folder: Path, write: Write
+) -> None:
+    write(shared_folder, {"memory/a.md": "a"})
+    (shared_folder / "memory").chmod(0o444)
+    seen = _as_another_user(shared_folder, shared_folder / "memory" / "a.md", "memory/a.md")
+    assert (seen["files"], seen["unreadable"]) == ([], [["memory", rules.PERMISSION_DENIED]])
+
+
+def test_an_unreadable_file_is_named_and_the_others_are_found(shared_folder: Path, write: Write) -> None:
+    write(shared_folder, {"memory/a.md": "a", "memory/secret.md": "s"})
+    (shared_folder / "memory" / "secret.md").chmod(0)
+    seen = _as_another_user(shared_folder, shared_folder / "memory" / "secret.md", "memory/secret.md")
+    assert (seen["files"], seen["unreadable"]) == (["memory/a.md"], [])
+    assert seen["skipped"] == [["memory/secret.md", rules.PERMISSION_DENIED]]
+    assert seen["look"] == rules.PERMISSION_DENIED

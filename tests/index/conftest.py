@@ -1,0 +1,8 @@
+"""Makes `index_builders` importable for the tests of this folder and their child processes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
