@@ -34,7 +34,13 @@ REVOKED = "Memory request authority is no longer active"
 def build_app(*, door: Door, dispatcher: Dispatcher, readiness: Readiness) -> web.Application:
     """The application that both the TCP port and the Unix socket serve."""
     routes = _Routes(door=door, dispatcher=dispatcher, readiness=readiness)
-    app = web.Application(middlewares=[_errors, routes.admit])
+
+    @web.middleware
+    async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
+        door.admit(request)
+        return await handler(request)
+
+    app = web.Application(middlewares=[_errors, admit])
     app.router.add_get(HEALTH_PATH, routes.healthz)
     app.router.add_get("/readyz", routes.readyz)
     app.router.add_post("/rpc", routes.rpc)
@@ -83,15 +89,6 @@ class _Routes:
         self._door = door
         self._dispatcher = dispatcher
         self._readiness = readiness
-
-    @property
-    def admit(self) -> Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]:
-        @web.middleware
-        async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
-            self._door.admit(request)
-            return await handler(request)
-
-        return admit
 
     async def healthz(self, _request: web.Request) -> web.Response:
         return _json({"status": "live"})

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 MODEL_NAME = "wordllama-l2-supercat"
-DEFAULT_DIMENSIONS = 128
+DEFAULT_DIMENSIONS = 256
 # The model was trained so that these prefixes of its vectors are useful by themselves.
 DIMENSIONS = (64, 128, 256)
 
@@ -91,7 +91,8 @@ class LocalEmbedder:
             if ids:
                 mean = weights[ids, : self._identity.dimensions].mean(0, dtype=np.float32)
                 total[0] += np.float32(weight) * mean
-        return normalised(total)[0]
+        row: NDArray[np.float32] = normalised(total)[0]
+        return row
 
     def _load(self) -> tuple[Tokenizer, NDArray[np.float16]]:
         with self._lock:

@@ -33,7 +33,7 @@ from sidecar.index.packing import (
 from sidecar.index.vector_cache import VectorCache
 
 _COLUMNS = (
-    "document_id, path, source, stamp, settled, content_hash, day, origin, notes, searchable_units, blocks, "
+    "document_id, path, source, stamp, settled, content_hash, day, origin, notes, searchable_units, term_count, blocks, "
     "units, chars, marked"
 )
 _ROWS_AT_ONCE = 1000
@@ -106,7 +106,7 @@ class Catalog:
             numbers = list(range(last + 1, last + 1 + len(documents)))
             rows = list(zip(numbers, documents, strict=True))
             await self._connection.executemany(
-                f"INSERT INTO documents (live, {_COLUMNS}) VALUES (0, {', '.join('?' * 14)})",  # noqa: S608
+                f"INSERT INTO documents (live, {_COLUMNS}) VALUES (0, {', '.join('?' * 15)})",  # noqa: S608
                 [_document_row(number, document) for number, document in rows],
             )
             await self._connection.executemany(
@@ -222,6 +222,7 @@ def _document_row(number: int, packed: PackedDocument) -> tuple[object, ...]:
         entry.origin,
         pack_notes(entry.notes),
         entry.searchable_units,
+        entry.term_count,
         entry.blocks,
         entry.units.rows,
         entry.units.chars,
@@ -230,7 +231,7 @@ def _document_row(number: int, packed: PackedDocument) -> tuple[object, ...]:
 
 
 def _entry(row: sqlite3.Row) -> DocumentEntry:
-    number, path, source, stamp, settled, digest, day, origin, notes, searchable, blocks, *table = row
+    number, path, source, stamp, settled, digest, day, origin, notes, searchable, terms, blocks, *table = row
     units, chars, marked = table
     return DocumentEntry(
         document_id=number,
@@ -244,5 +245,6 @@ def _entry(row: sqlite3.Row) -> DocumentEntry:
         notes=unpack_notes(notes),
         units=UnitTable(units, chars, unpack_marked(marked)),
         searchable_units=searchable,
+        term_count=terms,
         blocks=blocks,
     )

@@ -28,7 +28,7 @@ class VectorModel(Protocol):
 
 
 class LexicalLayout(msgspec.Struct, frozen=True, kw_only=True):
-    """The text fields of unit documents and of file documents, and the stamp of their preparation.
+    """The text fields of unit documents and of passage documents, and the stamp of their preparation.
 
     A new `stamp` says that the same file is prepared to other terms, units or blocks: every document is then
     asked for again, while the vectors of unchanged blocks are kept.
@@ -36,21 +36,30 @@ class LexicalLayout(msgspec.Struct, frozen=True, kw_only=True):
 
     stamp: str
     unit_fields: tuple[str, ...]
-    file_fields: tuple[str, ...]
+    passage_fields: tuple[str, ...]
 
 
 class IndexUnit(msgspec.Struct, frozen=True, kw_only=True):
     """A unit with its terms: field name -> terms joined by spaces. Without fields it is not searchable.
 
-    `group` is a signed 64 bit number of the caller's choice.
+    `group` is a signed 32 bit number of the caller's choice, `size` what the unit adds to a window in UTF-16
+    units.
     """
 
     lines: LineRange
     kind: UnitKind
     section: int
-    entry: int | None
     group: int
+    size: int
     annotations: Annotations
+    fields: dict[str, str]
+
+
+class IndexPassage(msgspec.Struct, frozen=True, kw_only=True):
+    """A longer run of units as one text of the lexical engine: field name -> terms joined by spaces."""
+
+    first_unit: int
+    unit_count: int
     fields: dict[str, str]
 
 
@@ -74,8 +83,8 @@ class IndexDocument(msgspec.Struct, frozen=True, kw_only=True):
     origin: OriginClass
     settled: bool
     notes: tuple[str, ...]
-    file_fields: dict[str, str]
     units: tuple[IndexUnit, ...]
+    passages: tuple[IndexPassage, ...]
     blocks: tuple[IndexBlock, ...]
 
 
@@ -83,7 +92,7 @@ def check_document(document: IndexDocument, layout: LexicalLayout) -> None:
     """Raise `ValueError` for a document that no store could hold, before any store is touched."""
     if not document.path or len(document.units) >= MAX_UNITS:
         raise ValueError(f"not an indexable document: {document.path!r}, {len(document.units)} units")
-    unknown = set(document.file_fields) - set(layout.file_fields)
+    unknown = {name for passage in document.passages for name in passage.fields} - set(layout.passage_fields)
     for unit in document.units:
         unknown |= unit.fields.keys() - set(layout.unit_fields)
     if unknown:

@@ -24,6 +24,7 @@ class DocumentEntry(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     units: UnitTable
     searchable_units: int
+    term_count: int
     blocks: int
 
 
@@ -55,6 +56,7 @@ class PackedDocument(msgspec.Struct, frozen=True, kw_only=True):
             notes=document.notes,
             units=self.units,
             searchable_units=self.contents.searchable_units,
+            term_count=self.contents.term_count,
             blocks=len(document.blocks),
         )
 

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import tantivy
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from sidecar.index.private_files import private_directory, seal
 from sidecar.index.segment_files import verify_segments
 
 KEY = "key"
+SIZE = "size"
 DOCUMENT = "document"
 
 # The engine's floor for one thread; a batch beyond it becomes several segments, which merge by themselves.
@@ -31,6 +33,19 @@ _WITHOUT_POSITIONS = "freq"
 Keys = NDArray[np.uint64]
 Scores = NDArray[np.float32]
 QueryTerm = tuple[str, str, float]
+Part = tuple[int, int, Sequence[str]]
+"""What stands under one key: ordinal, size, texts by field in the layout's order."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """Keys and BM25 scores, best first, with the size that each was stored with."""
+
+    keys: Keys
+    scores: Scores
+    sizes: NDArray[np.int64]
+
+
+NOTHING = Found(np.empty(0, np.uint64), np.empty(0, np.float32), np.empty(0, np.int64))
 
 
 class LexicalSnapshot:
@@ -51,14 +66,14 @@ class LexicalSnapshot:
 
     def search(
         self, terms: Sequence[QueryTerm], limit: int, only: Collection[int] | None = None
-    ) -> tuple[Keys, Scores]:
+    ) -> Found:
         """Keys and BM25 scores, best first, of at most `limit` documents with any of `(field, term, boost)`.
 
         `only` keeps documents of these document numbers; what it hides takes no place among the `limit`. In
         one snapshot a smaller `limit` gives a prefix of a larger one. Blocking.
         """
         if limit < 1 or not terms or (only is not None and not only) or not self.count:
-            return np.empty(0, np.uint64), np.empty(0, np.float32)
+            return NOTHING
         clauses = [(tantivy.Occur.Should, self._term(*term)) for term in terms]
         if only is None:
             # One flat union of terms is what the engine can prune (block-max WAND).
@@ -68,8 +83,12 @@ class LexicalSnapshot:
             clauses.append((tantivy.Occur.Must, tantivy.Query.boost_query(allowed, 0.0)))
             query = tantivy.Query.boolean_query(clauses, 1)
         hits = self._searcher.search(query, limit, count=False).hits
-        keys = self._searcher.fast_field_values(KEY, [address for _, address in hits])
-        return np.array(keys, np.uint64), np.array([score for score, _ in hits], np.float32)
+        addresses = [address for _, address in hits]
+        return Found(
+            np.array(self._searcher.fast_field_values(KEY, addresses), np.uint64),
+            np.array([score for score, _ in hits], np.float32),
+            np.array(self._searcher.fast_field_values(SIZE, addresses), np.int64),
+        )
 
     def documents(self) -> set[int]:
         """The document numbers that are present; its cost grows with the index."""
@@ -110,12 +129,11 @@ class LexicalIndex:
     def stage(
         self,
         removed: Iterable[int],
-        added: Iterable[tuple[int, Sequence[Sequence[str]]]],
+        added: Iterable[tuple[int, Iterable[Part]]],
     ) -> None:
-        """Forget the documents `removed`, then add `(document number, field texts by ordinal)`.
+        """Forget the documents `removed`, then add `(document number, its parts)`.
 
-        Nothing is visible or durable before `commit`. An ordinal without texts is left out. Doing it again
-        changes nothing. Raises `StateError` when the disk refuses; the last commit stands then.
+        Nothing is visible or durable before `commit`. Doing it again changes nothing. Raises `StateError` when the disk refuses; the last commit stands then.
         """
         with self._undone_on_failure():
             writer = self._open_writer()
@@ -168,13 +186,12 @@ class LexicalIndex:
             self._writer = self._index.writer(_WRITER_HEAP_BYTES, 1)
         return self._writer
 
-    def _add(self, writer: tantivy.IndexWriter, number: int, parts: Sequence[Sequence[str]]) -> None:
-        for ordinal, texts in enumerate(parts):
-            if not texts:
-                continue
+    def _add(self, writer: tantivy.IndexWriter, number: int, parts: Iterable[Part]) -> None:
+        for ordinal, size, texts in parts:
             document = tantivy.Document()
             # `add_unsigned`, not keyword arguments: those make signed values, which kill the writer.
             document.add_unsigned(KEY, unit_key(number, ordinal))
+            document.add_unsigned(SIZE, size)
             document.add_unsigned(DOCUMENT, number)
             for field, text in zip(self._fields, texts, strict=True):
                 if text:
@@ -185,6 +202,7 @@ class LexicalIndex:
 def _schema(fields: tuple[str, ...]) -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     builder.add_unsigned_field(KEY, fast=True)
+    builder.add_unsigned_field(SIZE, fast=True)
     builder.add_unsigned_field(DOCUMENT, indexed=True)
     for field in fields:
         builder.add_text_field(field, tokenizer_name=_TOKENIZER, index_option=_WITHOUT_POSITIONS)

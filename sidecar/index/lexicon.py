@@ -1,27 +1,26 @@
-"""The words of one source: an index of units and one of files, which live and change together.
+"""The words of one source: an index of units and one of passages, which live and change together.
 
 Two indexes, because BM25 compares a document's length with the average of its whole index.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from sidecar.domain.errors import StoreDamaged
 from sidecar.index.documents import LexicalLayout
-from sidecar.index.lexical import Keys, LexicalIndex, LexicalSnapshot, QueryTerm, Scores
-from sidecar.index.packing import Contents
+from sidecar.index.lexical import NOTHING, Found, LexicalIndex, LexicalSnapshot, Part, QueryTerm
+from sidecar.index.packing import Contents, count_terms
 from sidecar.index.private_files import private_directory, replace_file
 from sidecar.index.segment_files import holds_only_live_text
 
 _STAMP = "stamp.json"
 _UNITS = "units"
-_FILES = "files"
+_PASSAGES = "passages"
 
 
 class WordSnapshot(msgspec.Struct, frozen=True):
@@ -31,7 +30,7 @@ class WordSnapshot(msgspec.Struct, frozen=True):
 
     @property
     def count(self) -> int:
-        """How many documents (units or files) there are."""
+        """How many documents (units or passages) there are."""
         return self.engine.count if self.engine else 0
 
     def document_frequency(self, field: str, term: str) -> int:
@@ -40,10 +39,10 @@ class WordSnapshot(msgspec.Struct, frozen=True):
 
     def search(
         self, terms: Sequence[QueryTerm], limit: int, only: Collection[int] | None = None
-    ) -> tuple[Keys, Scores]:
-        """As `LexicalSnapshot.search`; the ordinal of a file's key is 0."""
+    ) -> Found:
+        """As `LexicalSnapshot.search`."""
         if self.engine is None:
-            return np.empty(0, np.uint64), np.empty(0, np.float32)
+            return NOTHING
         return self.engine.search(terms, limit, only)
 
 
@@ -51,7 +50,7 @@ class LexiconSnapshot(msgspec.Struct, frozen=True):
     """One generation of a source's words."""
 
     units: WordSnapshot = WordSnapshot()
-    files: WordSnapshot = WordSnapshot()
+    passages: WordSnapshot = WordSnapshot()
 
 
 class Lexicon:
@@ -65,44 +64,50 @@ class Lexicon:
             replace_file(directory / _STAMP, stamp)
         elif not _has_stamp(directory / _STAMP, stamp):
             raise StoreDamaged("a lexical index was made from other data")
-        elif not all((directory / part / "meta.json").is_file() for part in (_UNITS, _FILES)):
+        elif not all((directory / part / "meta.json").is_file() for part in (_UNITS, _PASSAGES)):
             raise StoreDamaged("a lexical index is missing")
         self._units = LexicalIndex(directory / _UNITS, layout.unit_fields)
-        self._files = LexicalIndex(directory / _FILES, layout.file_fields)
+        self._passages = LexicalIndex(directory / _PASSAGES, layout.passage_fields)
 
     def stage(self, removed: Collection[int], added: Sequence[tuple[int, Contents]]) -> None:
         """Forget and add documents in both indexes, for the next `commit`; doing it again changes nothing."""
-        self._units.stage(removed, ((number, contents.units) for number, contents in added))
-        self._files.stage(removed, ((number, [contents.file]) for number, contents in added))
+        self._units.stage(removed, ((number, _unit_parts(contents)) for number, contents in added))
+        self._passages.stage(removed, ((number, contents.passages) for number, contents in added))
 
     def commit(self) -> None:
         """Make what was staged visible and durable."""
         self._units.commit()
-        self._files.commit()
+        self._passages.commit()
 
     def snapshot(self) -> LexiconSnapshot:
         """What the last commit holds."""
-        return LexiconSnapshot(WordSnapshot(self._units.snapshot()), WordSnapshot(self._files.snapshot()))
+        return LexiconSnapshot(WordSnapshot(self._units.snapshot()), WordSnapshot(self._passages.snapshot()))
 
     def require(self, documents: Collection[int], units: int) -> None:
         """Raise `StoreDamaged` unless exactly these documents, with so many searchable units, are present."""
         words = self._units.snapshot().count == units
-        if not words or self._files.snapshot().documents() != set(documents):
+        if not words or self._passages.snapshot().documents() != set(documents):
             raise StoreDamaged("a lexical index does not hold what it should")
 
     def holds_only_live_text(self) -> bool:
         """Whether nothing of a forgotten document is left in its files."""
-        return all(holds_only_live_text(self.directory / part) for part in (_UNITS, _FILES))
+        return all(holds_only_live_text(self.directory / part) for part in (_UNITS, _PASSAGES))
 
     def close_writer(self) -> None:
         """Release what writing holds; the next commit takes it again."""
         self._units.close_writer()
-        self._files.close_writer()
+        self._passages.close_writer()
 
     def abandon_writer(self) -> None:
         """Release what writing holds without waiting; the last commits stand."""
         self._units.abandon_writer()
-        self._files.abandon_writer()
+        self._passages.abandon_writer()
+
+
+def _unit_parts(contents: Contents) -> Iterator[Part]:
+    for ordinal, texts in enumerate(contents.units):
+        if texts:
+            yield ordinal, count_terms(texts), texts
 
 
 def _stamp(layout: LexicalLayout, store: str) -> bytes:

@@ -1,10 +1,10 @@
-"""Units and terms as bytes: 25 bytes a unit in memory, terms compressed in SQLite."""
+"""Units and terms as bytes: 21 bytes a unit in memory, terms compressed in SQLite."""
 
 from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -13,8 +13,8 @@ from sidecar.domain.errors import StoreDamaged
 from sidecar.domain.memory import LineRange
 from sidecar.index.documents import IndexDocument, IndexUnit, LexicalLayout
 
-# start line, end line, section, entry (-1: none), group, kind
-_UNIT = struct.Struct("<IIIiqB")
+# start line, end line, section, group, size, kind
+_UNIT = struct.Struct("<IIIiIB")
 _CHARS = struct.Struct("<II")
 _KINDS: tuple[UnitKind, ...] = ("heading", "bullet", "paragraph", "row", "code", "front_matter")
 _KIND_NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
@@ -59,13 +59,12 @@ class UnitTable(msgspec.Struct, frozen=True):
         """The number shared by the units under one heading."""
         return int(_UNIT.unpack_from(self.rows, ordinal * UNIT_BYTES)[2])
 
-    def entry(self, ordinal: int) -> int | None:
-        """The number shared by the units of one curated entry."""
-        entry = int(_UNIT.unpack_from(self.rows, ordinal * UNIT_BYTES)[3])
-        return None if entry < 0 else entry
-
     def group(self, ordinal: int) -> int:
         """The caller's group number."""
+        return int(_UNIT.unpack_from(self.rows, ordinal * UNIT_BYTES)[3])
+
+    def size(self, ordinal: int) -> int:
+        """What the unit adds to a window, in UTF-16 units."""
         return int(_UNIT.unpack_from(self.rows, ordinal * UNIT_BYTES)[4])
 
     def kind(self, ordinal: int) -> UnitKind:
@@ -77,6 +76,10 @@ class UnitTable(msgspec.Struct, frozen=True):
         return self.marked.get(ordinal, NO_ANNOTATIONS)
 
 
+# First unit, count of units, texts by field in the layout's order.
+PassageTexts = tuple[int, int, list[str]]
+
+
 class Contents(msgspec.Struct, frozen=True, array_like=True):
     """What the engines are rebuilt from: terms by field in the layout's order, and the texts of the blocks.
 
@@ -84,13 +87,23 @@ class Contents(msgspec.Struct, frozen=True, array_like=True):
     """
 
     units: list[list[str]]
-    file: list[str]
+    passages: list[PassageTexts]
     blocks: list[str]
 
     @property
     def searchable_units(self) -> int:
         """How many unit documents the lexical engine holds for it."""
         return sum(1 for fields in self.units if fields)
+
+    @property
+    def term_count(self) -> int:
+        """How many terms the units hold together."""
+        return sum(map(count_terms, self.units))
+
+
+def count_terms(texts: Sequence[str]) -> int:
+    """How many terms, joined by single spaces, the texts hold."""
+    return sum(text.count(" ") + 1 for text in texts if text)
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -109,8 +122,8 @@ def unit_table(units: tuple[IndexUnit, ...]) -> UnitTable:
             unit.lines.start,
             unit.lines.end,
             unit.section,
-            -1 if unit.entry is None else unit.entry,
             unit.group,
+            unit.size,
             _KIND_NUMBER[unit.kind],
         )
     chars = b""
@@ -125,7 +138,10 @@ def contents_of(document: IndexDocument, layout: LexicalLayout) -> Contents:
     names = layout.unit_fields
     return Contents(
         units=[[u.fields.get(name, "") for name in names] if u.fields else [] for u in document.units],
-        file=[document.file_fields.get(name, "") for name in layout.file_fields],
+        passages=[
+            (p.first_unit, p.unit_count, [p.fields.get(name, "") for name in layout.passage_fields])
+            for p in document.passages
+        ],
         blocks=[block.text for block in document.blocks],
     )
 

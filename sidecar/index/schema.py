@@ -29,6 +29,7 @@ CREATE TABLE documents (
     origin TEXT NOT NULL,
     notes BLOB NOT NULL,
     searchable_units INTEGER NOT NULL,
+    term_count INTEGER NOT NULL,
     blocks INTEGER NOT NULL,
     units BLOB NOT NULL,
     chars BLOB NOT NULL,

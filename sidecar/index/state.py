@@ -120,4 +120,10 @@ class IndexState:
 
 
 def _weights(entry: DocumentEntry) -> dict[str, int]:
-    return {"files": 1, "units": len(entry.units), "blocks": entry.blocks}
+    return {
+        "files": 1,
+        "units": len(entry.units),
+        "searchable_units": entry.searchable_units,
+        "terms": entry.term_count,
+        "blocks": entry.blocks,
+    }

@@ -15,10 +15,15 @@ _NO_WORDS = LexiconSnapshot()
 
 
 class SourceTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of a source is indexed. `pending` blocks have no vector yet (0 without embeddings)."""
+    """How much of a source is indexed.
+
+    `terms` are those of all units, `pending` blocks have no vector yet (0 without embeddings).
+    """
 
     files: int = 0
     units: int = 0
+    searchable_units: int = 0
+    terms: int = 0
     blocks: int = 0
     pending: int = 0
 
@@ -44,6 +49,11 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     def total(self, source: Source) -> SourceTotals:
         """How much of a source is indexed."""
         return self.totals.get(source, SourceTotals())
+
+    def mean_unit_terms(self, source: Source) -> float:
+        """How many terms a searchable unit of the source has on average."""
+        total = self.total(source)
+        return total.terms / max(1, total.searchable_units)
 
     def locate(self, key: int) -> tuple[DocumentEntry, int] | None:
         """The document and the unit ordinal of a lexical key."""

@@ -56,7 +56,7 @@ def document_of(read: FileRead, *, settled: bool, known_hash: bytes | None) -> I
         passages=tuple(
             IndexPassage(
                 first_unit=passage.first_unit,
-                last_unit=passage.last_unit,
+                unit_count=passage.unit_count,
                 fields={PASSAGE_FIELD: passage.terms},
             )
             for passage in prepared.passages

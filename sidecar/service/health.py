@@ -67,7 +67,8 @@ class HealthReport:
         watch = self._watcher.state
         work = self._indexer.work
         skipped = [*(scan.skipped if scan else ()), *self._indexer.skipped_reads.values()]
-        noted = [Skipped(entry.path, note) for entry in view.noted for note in entry.notes]
+        entries = view.documents.values()
+        noted = [Skipped(entry.path, note) for entry in entries for note in entry.notes]
         return {
             "files": self._files(),
             "index": {
@@ -75,7 +76,7 @@ class HealthReport:
                 "units": total.units,
                 "blocks": total.blocks,
                 "pendingVectors": total.pending,
-                "unsettled": view.unsettled,
+                "unsettled": sum(not entry.settled for entry in entries),
                 "phase": self._indexer.phase,
                 "repairs": list(self._index.repairs),
             },

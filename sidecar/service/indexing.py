@@ -180,11 +180,10 @@ class Indexer:
     def _compare(self, scan: Scan) -> Changes:
         known = self._index.view().paths
         present = {file.path for file in scan.files}
-        unreadable = [folder.path for folder in scan.unreadable]
         gone = tuple(
             path
             for path in known
-            if path not in present and not any(self._corpus.is_below(path, folder) for folder in unreadable)
+            if path not in present and not (scan.unreadable and self._corpus.unreadable_covers(scan, path))
         )
         return Changes(tuple(file for file in scan.files if _differs(known.get(file.path), file)), gone)
 

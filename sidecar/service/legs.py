@@ -83,7 +83,7 @@ def vector_leg(
     """The blocks nearest to the query by meaning; none without a vector."""
     if vector is None:
         return NO_SPANS
-    snapshot = view.vectors(source)
+    snapshot = view.vectors
     if snapshot is None:
         return NO_SPANS
     rows, cosines = snapshot.search(vector, parameters.blocks)

@@ -68,7 +68,7 @@ def _ranked(
     parameters: Parameters,
 ) -> Ranked | None:
     key = int(scored.keys[index])
-    entry = view.document(key >> ORDINAL_BITS)
+    entry = view.documents.get(key >> ORDINAL_BITS)
     if entry is None:  # an engine may still hold a version that is no longer published
         return None
     ordinal = key & _ORDINAL

@@ -72,13 +72,13 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Passage(msgspec.Struct, frozen=True, kw_only=True):
-    """A longer run of units (indices, inclusive) as one text: what stands around a unit.
+    """A longer run of units as one text: what stands around a unit. A file without units has an empty one.
 
     `terms` are those of the file's name and date, of the heading above, and of all its units, joined by spaces.
     """
 
     first_unit: int
-    last_unit: int
+    unit_count: int
     terms: str
 
 
@@ -205,9 +205,9 @@ def _passages(prepared: Sequence[PreparedUnit], name_terms: str) -> tuple[Passag
             held = prepared[first : index + 1]
             texts = [name_terms, held[0].head, *(each.terms for each in held if each.group != BLOCKED)]
             terms = " ".join(filter(None, texts))
-            passages.append(Passage(first_unit=first, last_unit=index, terms=terms))
+            passages.append(Passage(first_unit=first, unit_count=len(held), terms=terms))
             first = index + 1
-    return tuple(passages)
+    return tuple(passages) or (Passage(first_unit=0, unit_count=0, terms=name_terms),)
 
 
 def _blocks(prepared: Sequence[PreparedUnit]) -> tuple[Block, ...]:

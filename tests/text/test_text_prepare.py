@@ -120,9 +120,9 @@ def test_passages_share_out_all_units_evenly_and_carry_name_date_and_heading() -
     """A word of the file's name is found beside each part of a long note."""
     text = "# Sea\n\n" + "".join(f"- item {item} {'word ' * 12}\n" for item in range(100))
     document = prepared(text, "memory/2023-05-08-sailing.md")
-    spans = [(passage.first_unit, passage.last_unit) for passage in document.passages]
-    assert [first for first, _ in spans] == [0, *(last + 1 for _, last in spans[:-1])]
-    assert spans[-1][1] == len(document.units) - 1
+    spans = [(passage.first_unit, passage.first_unit + passage.unit_count) for passage in document.passages]
+    assert [first for first, _ in spans] == [0, *(end for _, end in spans[:-1])]
+    assert spans[-1][1] == len(document.units)
     assert len(spans) == 3
     for passage in document.passages:
         assert {"sail", "sea", "d2023-05-08"} <= set(passage.terms.split())
