@@ -90,16 +90,21 @@ def _excluded_by(roots: tuple[Root, ...], root: Root, relative: str, exclusions:
 
 def _spelled(root: str, relative: str) -> tuple[str, os.stat_result, bool]:
     """The path as on disk, its `lstat`, and whether it may be read. Raises `OSError`."""
-    done: list[str] = []
     names = relative.split("/")
-    for wanted in names[:-1]:
-        with opening.folder(root, "/".join(done)) as descriptor:
+    done: list[str] = []
+    descriptor = opening.open_folder(root)
+    try:
+        for wanted in names[:-1]:
             done.append(_entry(descriptor, wanted)[0])
-    with opening.folder(root, "/".join(done)) as descriptor:
+            inner = opening.open_folder(done[-1], descriptor)
+            os.close(descriptor)
+            descriptor = inner
         name, status = _entry(descriptor, names[-1])
         if not _exactly(descriptor, name, status):
             raise FileNotFoundError
         return "/".join([*done, name]), status, opening.may_read(name, status, descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _entry(descriptor: int, wanted: str) -> tuple[str, os.stat_result]:

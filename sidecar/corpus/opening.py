@@ -110,13 +110,18 @@ def _open(name: str, flags: int, folder: int | None) -> int:
         return os.open(name, flags, dir_fd=folder)
 
 
+def open_folder(name: str, within: int | None = None) -> int:
+    """A descriptor of a root, or of a folder by its name in an open one; the caller closes it. `OSError`."""
+    return _open(name, _FOLDER_FLAGS, within)
+
+
 @contextlib.contextmanager
 def folder(root: str | Path, relative: str = "") -> Iterator[int]:
     """A descriptor of a folder below a root, valid inside the block. Raises `OSError`."""
-    descriptor = _open(os.fspath(root), _FOLDER_FLAGS, None)
+    descriptor = open_folder(os.fspath(root))
     try:
         for name in _names(relative):
-            inner = _open(name, _FOLDER_FLAGS, descriptor)
+            inner = open_folder(name, descriptor)
             os.close(descriptor)
             descriptor = inner
         yield descriptor

@@ -170,11 +170,10 @@ class Corpus:
         tops = [f"{self._roots[0].real}/{rules.NOTES_FOLDER}", *(root.real for root in self._roots[1:])]
         return any(below(top, absolute) is not None or below(absolute, top) is not None for top in tops)
 
-    def unreadable_covers(self, scan: Scan, path: str) -> bool:
-        """Whether a caller path lies where the scan could not look: it is then not known to be deleted."""
+    def is_below(self, path: str, folder: str) -> bool:
+        """Whether a caller path is that folder's, or lies in it: what an `unreadable` folder covers."""
         start = self._roots[0].named
-        whole = _joined(start, path)
-        return any(below(_joined(start, folder.path), whole) is not None for folder in scan.unreadable)
+        return below(_joined(start, folder), _joined(start, path)) is not None
 
     def root_identities(self) -> tuple[tuple[int, int] | None, ...]:
         """Device and inode of each root now, None where there is none: a cheap look for swapped roots."""

@@ -29,11 +29,15 @@ _Identity = tuple[str, int, int]
 
 MOST_PATHS: Final = 1000
 LEAST_RESCAN_SECONDS: Final = 2.0
+# A consumer that has not settled by then has failed or is slow: it is asked once more.
+UNSETTLED_SECONDS: Final = 30.0
 RESCAN_PER_COST: Final = 100.0
 ROOT_LOOK_SECONDS: Final = 0.5
 MOST_RETRY_SECONDS: Final = 600.0
 MISSES_UNTIL_POLLING: Final = 3
 _LEAST_PAUSE: Final = 0.1
+# A change this long before a timed scan may be found by it while its event is still on the way.
+_EVENT_TRAVEL_SECONDS: Final = 0.5
 _MOST_VANISHED: Final = 5
 
 NO_INSTANCE: Final = "no inotify instance is left"
@@ -87,7 +91,8 @@ class Watcher:
         self._watched: frozenset[_Identity] = frozenset()
         self._scan: Scan | None = None
         self._cost = 0.0
-        self._due: float | None = None
+        self._due = time.monotonic() + UNSETTLED_SECONDS
+        self._timed_at = 0.0
         self._rearm = False
         self._not_before = 0.0
         self._polling: str | None = AS_CONFIGURED if mode == "polling" else None
@@ -139,8 +144,9 @@ class Watcher:
         self._add(paths, "noticed")
 
     def missed(self, count: int) -> None:
-        """A timed scan found changes that no event had told of."""
-        if count < 1 or self._polling is not None:
+        """The last timed scan found this many changes; a miss if no event came shortly before or since."""
+        heard = self._last_event is not None and self._last_event > self._timed_at - _EVENT_TRAVEL_SECONDS
+        if count < 1 or heard or self._polling is not None:
             return
         self._misses += 1
         _log.warning("%d changes were found by the timed scan and not by events; watching anew", count)
@@ -193,8 +199,9 @@ class Watcher:
                     roots = present
                     self._add(None, "a root appeared, vanished or was swapped")
                 look_at = time.monotonic() + ROOT_LOOK_SECONDS
-            if self._due is not None and now >= self._due:
-                self._due = None  # until the consumer has scanned: a slow one is not flooded
+            if now >= self._due:
+                # Until the consumer has scanned it is left in peace: a slow one is not flooded.
+                self._timed_at, self._due = now, now + max(UNSETTLED_SECONDS, self._poll_seconds)
                 self._add(None, "timer")
             if self._retry_at is not None and now >= self._retry_at:
                 self._retry_at = None
@@ -206,7 +213,9 @@ class Watcher:
                 await self._arm(self._scan)
 
     async def _until_next(self, look_at: float) -> None:
-        times = [look_at, *(at for at in (self._due, self._retry_at) if at is not None)]
+        times = [look_at, self._due]
+        if self._retry_at is not None:
+            times.append(self._retry_at)
         if self._rearm and self._scan is not None:
             times.append(self._not_before)
         with contextlib.suppress(TimeoutError):
@@ -274,9 +283,7 @@ class Watcher:
         self._watched = frozenset()
         self._retry_at = time.monotonic() + self._retry_seconds
         self._retry_seconds = min(MOST_RETRY_SECONDS, 2 * self._retry_seconds)
-        if self._scan is not None:
-            soon = time.monotonic() + self._poll_seconds
-            self._due = soon if self._due is None else min(self._due, soon)
+        self._due = min(self._due, time.monotonic() + self._poll_seconds)
 
     def _on_changes(self, paths: frozenset[str] | None) -> None:
         self._last_event = time.monotonic()

@@ -34,6 +34,10 @@ def _why(entries: Sequence[Skipped]) -> dict[str, str]:
     return {entry.path: entry.reason for entry in entries}
 
 
+def _covers(corpus: Corpus, scan: Scan, path: str) -> bool:
+    return any(corpus.is_below(path, folder.path) for folder in scan.unreadable)
+
+
 def _text(corpus: Corpus, path: str) -> str | None:
     read = corpus.read(path)
     return None if read is None else read.data.decode()
@@ -212,7 +216,7 @@ def test_extra_paths_honour_their_pattern_in_scan_and_look(workspace: Path, writ
     assert corpus.look("docs/a.md") is None
     assert isinstance(corpus.look("docs/2026/d.md"), SourceFile)
     assert corpus.read("memory.md") is None
-    assert corpus.unreadable_covers(scan, "docs/a.md") is False
+    assert _covers(corpus, scan, "docs/a.md") is False
 
 
 def test_two_names_of_one_file_are_one_file(workspace: Path, write: Write) -> None:
@@ -300,8 +304,8 @@ def test_a_missing_workspace_is_unknown_but_a_missing_memory_folder_is_empty(
     assert (_paths(scan), scan.unreadable) == (["USER.md"], ())
     shutil.rmtree(tmp_path / "ws")
     gone = corpus.scan()
-    assert corpus.unreadable_covers(gone, "memory/a.md")
-    assert not corpus.unreadable_covers(gone, "../shared/a.md")
+    assert _covers(corpus, gone, "memory/a.md")
+    assert not _covers(corpus, gone, "../shared/a.md")
 
 
 def test_an_extra_folder_deleted_is_empty_but_gone_with_its_parent_is_unknown(
@@ -313,10 +317,62 @@ def test_an_extra_folder_deleted_is_empty_but_gone_with_its_parent_is_unknown(
     (tmp_path / "disk").rename(tmp_path / "unplugged")
     scan = corpus.scan()
     assert _why(scan.unreadable) == {"../disk/notes": rules.MISSING}
-    assert corpus.unreadable_covers(scan, "../disk/notes/a.md")
+    assert _covers(corpus, scan, "../disk/notes/a.md")
     (tmp_path / "unplugged").rename(tmp_path / "disk")
     shutil.rmtree(tmp_path / "disk" / "notes")
     assert corpus.scan().unreadable == ()
+
+
+_UNMOUNTED = """
+import json, os, pathlib, subprocess, sys
+from sidecar.corpus.scan import Corpus
+workspace = pathlib.Path(sys.argv[1])
+subprocess.run(["mount", "-t", "tmpfs", "none", str(workspace)], check=True)
+(workspace / "memory").mkdir()
+(workspace / "memory" / "a.md").write_text("a")
+corpus = Corpus(workspace)
+first = corpus.scan()
+subprocess.run(["umount", str(workspace)], check=True)
+second = corpus.scan()
+(workspace / "memory").mkdir()
+third = corpus.scan()
+scans = (first, second, third)
+print(json.dumps([[len(scan.files), [entry.reason for entry in scan.unreadable]] for scan in scans]))
+"""
+
+
+def test_an_unmounted_workspace_is_unknown_and_not_empty(workspace: Path) -> None:
+    namespace = ["unshare", "-Urm"]
+    if subprocess.run(
+        [*namespace, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, check=False
+    ).returncode:
+        pytest.skip("nothing can be mounted here")
+    done = subprocess.run(
+        [*namespace, sys.executable, "-c", _UNMOUNTED, str(workspace)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=dict(os.environ, PYTHONPATH=str(Path(sidecar.__file__).parents[1])),
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [[1, []], [0, [rules.UNMOUNTED]], [0, []]]
+
+
+def test_a_folder_deeper_than_the_system_can_name_is_skipped_and_named(workspace: Path) -> None:
+    (workspace / "memory").mkdir()
+    descriptor = os.open(workspace / "memory", os.O_RDONLY)
+    for _ in range(25):
+        os.mkdir("d" * 200, dir_fd=descriptor)
+        inner = os.open("d" * 200, os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = inner
+    os.close(descriptor)
+    (workspace / "memory" / "z.md").write_text("z")
+    corpus = Corpus(workspace)
+    scan = corpus.scan()
+    assert _paths(scan) == ["memory/z.md"]
+    assert {entry.reason for entry in scan.skipped} == {rules.PATH_TOO_LONG}
+    assert corpus.look("memory/" + "d" * 200 + "/none.md") is None
 
 
 def test_folder_stamps_tell_new_removed_and_swapped_entries_but_not_reading(
@@ -463,7 +519,7 @@ print(json.dumps({
     "skipped": [[entry.path, entry.reason] for entry in scan.skipped],
     "unreadable": [[entry.path, entry.reason] for entry in scan.unreadable],
     "look": getattr(look, "reason", None),
-    "covers": corpus.unreadable_covers(scan, sys.argv[3]),
+    "covers": any(corpus.is_below(sys.argv[3], folder.path) for folder in scan.unreadable),
 }))
 """
 

@@ -267,6 +267,19 @@ async def test_changes_that_keep_arriving_without_events_turn_auto_to_polling(
     await eventually(follower.current("memory/a.md"), within=1)
 
 
+async def test_changes_whose_events_were_just_heard_are_no_reason_to_stop_trusting_events(
+    workspace: Path, write: Write, start: Start, eventually: Eventually
+) -> None:
+    write(workspace, {"memory/a.md": "a"})
+    follower = start()
+    await follower.watching(eventually)
+    (workspace / "memory" / "a.md").write_text("changed")
+    await eventually(follower.current("memory/a.md"), within=1)
+    for _ in range(watch.MISSES_UNTIL_POLLING):
+        follower.watcher.missed(1)
+    assert (follower.watcher.state.mode, follower.watcher.state.folders) == ("events", 2)
+
+
 async def test_more_paths_than_the_bound_become_one_full_hint(workspace: Path) -> None:
     watcher = Watcher(Corpus(workspace), mode="polling", poll_seconds=60)
     hints = watcher.hints()
