@@ -13,9 +13,7 @@ from sidecar.service.search import SearchService
 class FileShapedManager:
     """A manager over one agent's index, for clients that know paths and line numbers."""
 
-    def __init__(
-        self, *, agent_id: str, search: SearchService, sandboxed_access: SandboxedAccess
-    ) -> None:
+    def __init__(self, *, agent_id: str, search: SearchService, sandboxed_access: SandboxedAccess) -> None:
         self._agent_id = agent_id
         self._search = search
         self._sandboxed_access = sandboxed_access

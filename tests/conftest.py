@@ -31,7 +31,9 @@ READY = re.compile(r"memory-sidecar ready on (http://127\.0\.0\.1:(\d+))\n\Z")
 
 def clean_environment(home: Path) -> dict[str, str]:
     """The environment without anything that configures the service, and with a home of its own."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("MEMORY_SIDECAR_", "XDG_"))}
+    kept = {
+        key: value for key, value in os.environ.items() if not key.startswith(("MEMORY_SIDECAR_", "XDG_"))
+    }
     return kept | {"HOME": str(home)}
 
 
@@ -127,14 +129,15 @@ class Launcher:
     def popen(
         self, *arguments: str, prefix: Sequence[str] = (), environment: dict[str, str] | None = None
     ) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [*prefix, sys.executable, "-m", "sidecar", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=(self.directory / "service.log").open("a"),
-            text=True,
-            env=clean_environment(self.home) | (environment or {}),
-            cwd=self.home,
-        )
+        with (self.directory / "service.log").open("a") as log:
+            process = subprocess.Popen(
+                [*prefix, sys.executable, "-m", "sidecar", *arguments],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=clean_environment(self.home) | (environment or {}),
+                cwd=self.home,
+            )
         self._started.append(process)
         return process
 
@@ -243,9 +246,10 @@ async def example(launcher: Launcher, workspace: Path) -> AsyncIterator[Service]
     write(
         workspace,
         {
-            "MEMORY.md": "# Memory\n\n- The spare garage opener is in the blue tin.\n- Tea before ten, coffee after.\n",
+            "MEMORY.md": "# Memory\n\n- The spare garage opener is in the blue tin.\n- Tea before ten.\n",
             "memory/2026-03-04.md": "# Boiler\n\nBoiler serviced by Halden and Sons, next visit October.\n",
-            "memory/handbook.md": "# Handbook\n\n## Heating\n\nTurn the valve under the stairs.\n\n## Water\n\nThe main tap is outside.\n",
+            "memory/handbook.md": "# Handbook\n\n## Heating\n\nTurn the valve under the stairs.\n\n"
+            "## Water\n\nThe main tap is outside.\n",
         },
     )
     service = launcher.serve(workspace)

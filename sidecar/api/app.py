@@ -65,7 +65,7 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         return error_response(BodyTooLarge("the body is too large"))
     except web.HTTPException as error:
         return error_response(InvalidRequest(HTTPStatus(error.status).phrase))
-    except Exception:  # noqa: BLE001 - the last line of defence: log it whole, answer with one sentence
+    except Exception:  # the last line of defence: log it whole, answer with one sentence
         log.exception("unexpected error")
         return error_response(Unavailable("internal error", details={"code": "PROVIDER_FAILED"}))
 

@@ -1,27 +1,27 @@
 """The one error tree. Each class carries its wire code; `sidecar.wire.encode` maps it, nobody else does.
 
-    SidecarError
-    ├── InvalidRequest            400 INVALID_REQUEST
-    │   ├── Unauthenticated       401 INVALID_REQUEST   details.code AUTH_TOKEN_*
-    │   ├── RouteNotFound         404 INVALID_REQUEST
-    │   ├── MethodNotAllowed      405 INVALID_REQUEST
-    │   ├── BodyTooSlow           408 INVALID_REQUEST
-    │   ├── BodyTooLarge          413 INVALID_REQUEST
-    │   └── UnsupportedMedia      415 INVALID_REQUEST
-    ├── Forbidden                 403 FORBIDDEN
-    ├── Unavailable               503 UNAVAILABLE
-    │   ├── CapabilityUnsupported     details.code CAPABILITY_UNSUPPORTED
-    │   ├── ForeignReference          details.code FOREIGN_REFERENCE
-    │   ├── AccessDenied              details.code ACCESS_DENIED
-    │   ├── CursorInvalid             details.code CURSOR_INVALID
-    │   ├── CursorExpired             details.code CURSOR_EXPIRED
-    │   ├── LeaseClosed               details.code LEASE_CLOSED
-    │   ├── ProviderFailed            details.code PROVIDER_FAILED
-    │   └── Overloaded                details.code OVERLOADED, retryable
-    ├── SettingsError             never on the wire: one line at start, exit 2
-    ├── StateError                never on the wire: state directory unusable or taken, exit 2
-    ├── CorpusError               an unreadable folder or file, named in status
-    └── StoreDamaged              a store that has to be rebuilt
+SidecarError
+├── InvalidRequest            400 INVALID_REQUEST
+│   ├── Unauthenticated       401 INVALID_REQUEST   details.code AUTH_TOKEN_*
+│   ├── RouteNotFound         404 INVALID_REQUEST
+│   ├── MethodNotAllowed      405 INVALID_REQUEST
+│   ├── BodyTooSlow           408 INVALID_REQUEST
+│   ├── BodyTooLarge          413 INVALID_REQUEST
+│   └── UnsupportedMedia      415 INVALID_REQUEST
+├── Forbidden                 403 FORBIDDEN
+├── Unavailable               503 UNAVAILABLE
+│   ├── CapabilityUnsupported     details.code CAPABILITY_UNSUPPORTED
+│   ├── ForeignReference          details.code FOREIGN_REFERENCE
+│   ├── AccessDenied              details.code ACCESS_DENIED
+│   ├── CursorInvalid             details.code CURSOR_INVALID
+│   ├── CursorExpired             details.code CURSOR_EXPIRED
+│   ├── LeaseClosed               details.code LEASE_CLOSED
+│   ├── ProviderFailed            details.code PROVIDER_FAILED
+│   └── Overloaded                details.code OVERLOADED, retryable
+├── SettingsError             never on the wire: one line at start, exit 2
+├── StateError                never on the wire: state directory unusable or taken, exit 2
+├── CorpusError               an unreadable folder or file, named in status
+└── StoreDamaged              a store that has to be rebuilt
 """
 
 from __future__ import annotations

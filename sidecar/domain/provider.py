@@ -66,6 +66,14 @@ class ProviderHandle(Protocol):
         ...
 
 
+class CandidateHandle(ProviderHandle, Protocol):
+    """A handle whose capabilities declare candidates."""
+
+    async def candidates(self, request: CandidateRequest) -> Page:
+        """The entries of one declared kind that a host may inject by itself."""
+        ...
+
+
 class MemoryProvider(Protocol):
     """A provider: it owns an agent's memory and opens handles on it."""
 

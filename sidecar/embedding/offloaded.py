@@ -40,7 +40,7 @@ class OffloadedEmbedder:
         return np.concatenate([empty, *pieces])
 
     async def embed_query(self, text: str, words: Sequence[tuple[str, float]]) -> NDArray[np.float32]:  # noqa: ARG002
-        """The vector of the weighted words; a few table look-ups, so it runs where it is called once loaded."""
+        """The vector of the weighted words: a few table look-ups, done in place once the model is loaded."""
         if self._model.is_loaded:
             return self._model.embed_words(words)
         loop = asyncio.get_running_loop()

@@ -33,8 +33,8 @@ from sidecar.index.packing import (
 from sidecar.index.vector_cache import VectorCache
 
 _COLUMNS = (
-    "document_id, path, source, stamp, settled, content_hash, day, origin, notes, searchable_units, term_count, blocks, "
-    "units, chars, marked"
+    "document_id, path, source, stamp, settled, content_hash, day, origin, notes, searchable_units, "
+    "term_count, blocks, units, chars, marked"
 )
 _ROWS_AT_ONCE = 1000
 _CONTENTS_AT_ONCE = 200

@@ -64,9 +64,7 @@ class LexicalSnapshot:
         """How many documents hold the term in the field, deleted ones that no merge has dropped included."""
         return self._searcher.doc_freq(field, term)
 
-    def search(
-        self, terms: Sequence[QueryTerm], limit: int, only: Collection[int] | None = None
-    ) -> Found:
+    def search(self, terms: Sequence[QueryTerm], limit: int, only: Collection[int] | None = None) -> Found:
         """Keys and BM25 scores, best first, of at most `limit` documents with any of `(field, term, boost)`.
 
         `only` keeps documents of these document numbers; what it hides takes no place among the `limit`. In
@@ -133,7 +131,8 @@ class LexicalIndex:
     ) -> None:
         """Forget the documents `removed`, then add `(document number, its parts)`.
 
-        Nothing is visible or durable before `commit`. Doing it again changes nothing. Raises `StateError` when the disk refuses; the last commit stands then.
+        Nothing is visible or durable before `commit`. Doing it again changes nothing. Raises `StateError`
+        when the disk refuses; the last commit stands then.
         """
         with self._undone_on_failure():
             writer = self._open_writer()

@@ -37,9 +37,7 @@ class WordSnapshot(msgspec.Struct, frozen=True):
         """As `LexicalSnapshot.document_frequency`."""
         return self.engine.document_frequency(field, term) if self.engine else 0
 
-    def search(
-        self, terms: Sequence[QueryTerm], limit: int, only: Collection[int] | None = None
-    ) -> Found:
+    def search(self, terms: Sequence[QueryTerm], limit: int, only: Collection[int] | None = None) -> Found:
         """As `LexicalSnapshot.search`."""
         if self.engine is None:
             return NOTHING

@@ -19,9 +19,7 @@ def visible_agents(principal: Principal, configured: Sequence[str]) -> tuple[str
     return tuple(agent for agent in configured if agent in principal.agents)
 
 
-def resolve_agent(
-    named: str | None, roster: Sequence[str], default: str | None, *, subject: Subject
-) -> str:
+def resolve_agent(named: str | None, roster: Sequence[str], default: str | None, *, subject: Subject) -> str:
     """The agent id of a request; raises `InvalidRequest` with upstream's exact words.
 
     Without a name it is the sole agent of the roster, or the default agent if the roster holds it.

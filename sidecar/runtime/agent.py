@@ -89,9 +89,7 @@ class AgentRuntime:
             )
         )
         self.manager = (
-            FileShapedManager(
-                agent_id=settings.id, search=search, sandboxed_access=settings.sandboxed_access
-            )
+            FileShapedManager(agent_id=settings.id, search=search, sandboxed_access=settings.sandboxed_access)
             if settings.serve_v1
             else None
         )

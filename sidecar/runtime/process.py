@@ -89,15 +89,16 @@ class Sidecar:
 
     async def listen(self) -> int:
         """Follow the workspaces and answer on both listeners; gives the TCP port."""
-        settings = self._settings
-        assert self._state is not None
-        tokens = TokenStore.open(settings, self._state.path)
+        settings, state = self._settings, self._state
+        if state is None:
+            raise StateError("the service is not open")
+        tokens = TokenStore.open(settings, state.path)
         door = Door(
             match=tokens.match, allowed_hosts=settings.allowed_hosts, allowed_origins=settings.allowed_origins
         )
         server = Server(build_app(door=door, dispatcher=self.dispatcher, readiness=self._readiness))
         self._stack.push_async_callback(server.stop)
-        address = self._state.socket_address()
+        address = state.socket_address()
         self._stack.callback(address.close)
         try:
             port = await server.start(host=settings.host, port=settings.port, socket_path=address.path)
@@ -105,8 +106,8 @@ class Sidecar:
             raise StateError(
                 f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; pass another --port"
             ) from error
-        self._state.write_endpoint(Endpoint(host=settings.host, port=port, pid=os.getpid()))
-        self._stack.callback(self._state.clear_endpoint)
+        state.write_endpoint(Endpoint(host=settings.host, port=port, pid=os.getpid()))
+        self._stack.callback(state.clear_endpoint)
         for agent in self.agents.values():
             agent.start()
         return port
@@ -147,4 +148,6 @@ def make_embedder(settings: EmbeddingSettings) -> Embedder | None:
         return None
     if settings.provider == "local":
         return OffloadedEmbedder(LocalEmbedder())
-    raise SettingsError(f'embeddings.provider: this version serves "local" and "none", not {settings.provider!r}')
+    raise SettingsError(
+        f'embeddings.provider: this version serves "local" and "none", not {settings.provider!r}'
+    )

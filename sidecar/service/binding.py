@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar, get_args
+from typing import TypeVar, cast, get_args
 
 from sidecar.domain.authority import CallerContext
 from sidecar.domain.errors import (
@@ -20,8 +20,19 @@ from sidecar.domain.errors import (
     SidecarError,
     Unavailable,
 )
-from sidecar.domain.memory import Citation, Found, GetRequest, Hit, Page, ReadResult, Reference, SearchRequest, Source
+from sidecar.domain.memory import (
+    Citation,
+    Found,
+    GetRequest,
+    Hit,
+    Page,
+    ReadResult,
+    Reference,
+    SearchRequest,
+    Source,
+)
 from sidecar.domain.provider import (
+    CandidateHandle,
     CandidateKind,
     CandidateRequest,
     Capabilities,
@@ -35,7 +46,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 BAD_SHAPE = (
-    "memory provider must implement search, get, health, close, and valid capabilities with matching candidates"
+    "memory provider must implement search, get, health, close, "
+    "and valid capabilities with matching candidates"
 )
 PROJECT_FILTER = "memory provider does not support the project filter capability"
 
@@ -75,7 +87,7 @@ class BoundHandle:
             )
         if request.active_project_keys and not self.capabilities.project_filter:
             raise CapabilityUnsupported(PROJECT_FILTER)
-        offered: Callable[[CandidateRequest], Awaitable[Page]] = self._handle.candidates  # type: ignore[attr-defined]
+        offered = cast(CandidateHandle, self._handle).candidates
         return self._leave(_own_page(await self._call(offered, request), self.provider_id))
 
     async def get(self, request: GetRequest) -> ReadResult:

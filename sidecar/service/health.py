@@ -80,9 +80,7 @@ class HealthReport:
                 "phase": self._indexer.phase,
                 "repairs": list(self._index.repairs),
             },
-            "watch": _without_none(
-                {"mode": watch.mode, "reason": watch.reason, "folders": watch.folders}
-            ),
+            "watch": _without_none({"mode": watch.mode, "reason": watch.reason, "folders": watch.folders}),
             "embeddings": self._embeddings(),
             "work": {
                 "scans": work.scans,

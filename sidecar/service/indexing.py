@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from sidecar.corpus.rules import UNKNOWN_STATE
 from sidecar.corpus.scan import Corpus
 from sidecar.corpus.watch import Hints, Watcher
 from sidecar.domain.corpus import FileStamp, Scan, Skipped, SourceFile
@@ -135,9 +136,10 @@ class Indexer:
                 present = {file.path for file in scan.files}
                 for path in [path for path in self.skipped_reads if path not in present]:
                     del self.skipped_reads[path]
-                changes = self._compare(scan)
-                changed = await self._apply(changes, progress)
-                self._watcher.settled(scan, cost)
+                try:
+                    changed = await self._apply(self._compare(scan), progress)
+                finally:
+                    self._watcher.settled(scan, cost)
                 self.first_scan.set()
                 return changed
             finally:
@@ -155,9 +157,7 @@ class Indexer:
                     for _, file in found
                     if isinstance(file, SourceFile) and _differs(known.get(file.path), file)
                 ]
-                removed = [
-                    path for path, file in found if not isinstance(file, SourceFile) and path in known
-                ]
+                removed = [path for path, file in found if path in known and _is_gone(file)]
                 await self._apply(Changes(tuple(read), tuple(removed)), None)
             finally:
                 self._rest()
@@ -183,7 +183,8 @@ class Indexer:
         gone = tuple(
             path
             for path in known
-            if path not in present and not (scan.unreadable and self._corpus.unreadable_covers(scan, path))
+            if path not in present
+            and not any(self._corpus.is_below(path, folder.path) for folder in scan.unreadable)
         )
         return Changes(tuple(file for file in scan.files if _differs(known.get(file.path), file)), gone)
 
@@ -207,7 +208,9 @@ class Indexer:
     async def _apply_batch(self, batch: Sequence[SourceFile]) -> int:
         known = self._index.view().paths
         hashes = {file.path: known[file.path].content_hash for file in batch if file.path in known}
-        outcomes = await self._offload.run(lambda: [self._read(file, hashes.get(file.path)) for file in batch])
+        outcomes = await self._offload.run(
+            lambda: [self._read(file, hashes.get(file.path)) for file in batch]
+        )
         documents = [outcome for outcome in outcomes if isinstance(outcome, IndexDocument)]
         restamps = [
             (outcome.path, outcome.stamp, outcome.settled)
@@ -270,6 +273,13 @@ class Indexer:
 def _differs(entry: DocumentEntry | None, file: SourceFile) -> bool:
     """Whether a file has to be read: unknown, touched, or not yet settled when it was last read."""
     return entry is None or entry.stamp != file.stamp or not entry.settled
+
+
+def _is_gone(file: SourceFile | Skipped | None) -> bool:
+    """Whether a known file is there no more; one that cannot be looked at just now is kept."""
+    if isinstance(file, Skipped):
+        return file.reason not in UNKNOWN_STATE
+    return file is None
 
 
 def _batches(files: Sequence[SourceFile]) -> Iterator[Sequence[SourceFile]]:

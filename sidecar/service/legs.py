@@ -77,9 +77,7 @@ def lexical_leg(view: View, source: Source, terms: Sequence[WeightedTerm], param
     )
 
 
-def vector_leg(
-    view: View, source: Source, vector: NDArray[np.float32] | None, parameters: Parameters
-) -> Spans:
+def vector_leg(view: View, vector: NDArray[np.float32] | None, parameters: Parameters) -> Spans:
     """The blocks nearest to the query by meaning; none without a vector."""
     if vector is None:
         return NO_SPANS

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from sidecar.corpus.scan import Corpus
 from sidecar.domain.corpus import Skipped
 from sidecar.domain.errors import CorpusError
@@ -21,13 +19,6 @@ MOST_LINES = 120
 MOST_CHARACTERS = 12_000
 WHOLE_READ_BYTES = 4 * 1024 * 1024
 NOT_FOUND = NotFound()
-
-
-class Named(msgspec.Struct, frozen=True):
-    """The lines that a reference names now, and whether they reach to the end of what was asked for."""
-
-    lines: LineRange
-    revision: str | None
 
 
 class Reader:
@@ -57,7 +48,7 @@ class Reader:
         lines = split_lines(decode(read.data).text)
         if reference.revision is None:
             return self._choose(file.path, lines, wanted, request)
-        return self._named(file.path, lines, wanted, request)
+        return self._named(file.path, lines, wanted, reference.revision, request)
 
     def _choose(
         self, path: str, lines: Sequence[str], wanted: LineRange | None, request: GetRequest
@@ -71,10 +62,8 @@ class Reader:
         return self._answer(path, lines, (first, last), request.line_count, chars, None)
 
     def _named(
-        self, path: str, lines: Sequence[str], wanted: LineRange | None, request: GetRequest
+        self, path: str, lines: Sequence[str], wanted: LineRange | None, named: str, request: GetRequest
     ) -> ReadResult:
-        named = request.reference.revision
-        assert named is not None
         if wanted is None:
             if revision(lines) != named:
                 return NOT_FOUND
@@ -100,7 +89,9 @@ class Reader:
             return NOT_FOUND
         body = self._bounded(part, most)
         more = len(part) > len(body)
-        return self._found(path, start, body, more and (wanted is None or request.from_line is not None), None)
+        return self._found(
+            path, start, body, more and (wanted is None or request.from_line is not None), None
+        )
 
     def _answer(
         self,

@@ -100,9 +100,7 @@ class SearchService:
                 vector = await self._embedder.embed_query(query, weighted_words(query, weighted))
             except Unavailable as error:
                 partial.append(f"meaning was not searched: {error.message}")
-        walked = await self._offload.run(
-            lambda: self._walk(view, sources, weighted, vector, request, floor)
-        )
+        walked = await self._offload.run(lambda: self._walk(view, sources, weighted, vector, request, floor))
         partial += self._noticed(walked)
         return SearchResult(
             hits=walked.hits,
@@ -138,7 +136,7 @@ class SearchService:
             return _Walked((), frozenset(), moved)
         for source in sources:
             words = lexical_leg(view, source, terms, self._parameters)
-            blocks = vector_leg(view, source, vector, self._parameters)
+            blocks = vector_leg(view, vector, self._parameters)
             scored = fuse(words.units, words.passages, blocks, words.attainable, self._parameters)
             ranking = order(
                 view,

@@ -59,7 +59,7 @@ class Windows:
     def _window(
         self, entry: DocumentEntry, ordinal: int, base: int, curated: bool
     ) -> tuple[int, int, list[Span], int]:
-        """First and last ordinal of the window, and the spans (of ordinals from `offset` on) it is made of."""
+        """First and last ordinal of the window, and the spans (from the returned ordinal on) around it."""
         table = entry.units
         low, high = max(0, ordinal - _REACH), min(len(table), ordinal + _REACH + 1)
         if curated:

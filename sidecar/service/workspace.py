@@ -40,7 +40,7 @@ class WorkspaceProvider:
         self._services = services
 
     async def open(self, agent_id: str, context: CallerContext, purpose: Purpose) -> WorkspaceHandle:  # noqa: ARG002
-        """A handle for this caller, whatever the purpose: opening grants nothing, every call asks the policy."""
+        """A handle for this caller, whatever the purpose: opening grants nothing, calls ask the policy."""
         if agent_id != self._services.agent_id:
             raise Unavailable("Memory provider unavailable")
         return WorkspaceHandle(self._services, context)

@@ -1,4 +1,4 @@
-"""Fragments: the part of a reference that names lines, `L<start>-L<end>` or `L7-L7@c9000-9700` (spec §5.1)."""
+"""Fragments: the part of a reference that names lines, `L3-L7` or `L7-L7@c9000-9700` (spec §5.1)."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
 class Passage(msgspec.Struct, frozen=True, kw_only=True):
     """A longer run of units as one text: what stands around a unit. A file without units has an empty one.
 
-    `terms` are those of the file's name and date, of the heading above, and of all its units, joined by spaces.
+    `terms` are those of the file's name and date, of the heading above, and of its units, joined by spaces.
     """
 
     first_unit: int

@@ -57,12 +57,19 @@ async def test_a_token_in_the_query_string_or_as_basic_is_no_token(example: Any)
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.nip.io", "", "a@localhost", "[::"]
+    "host",
+    [
+        "evil.example",
+        "evil.example:80",
+        "localhost.evil.example",
+        "127.0.0.1.nip.io",
+        "",
+        "a@localhost",
+        "[::",
+    ],
 )
 async def test_a_foreign_host_is_403_before_the_token(example: Any, host: str) -> None:
-    status, body, _ = await asyncio.to_thread(
-        ask, example, headers={"Host": host}, drop=("Authorization",)
-    )
+    status, body, _ = await asyncio.to_thread(ask, example, headers={"Host": host}, drop=("Authorization",))
     assert (status, body["code"]) == (403, "FORBIDDEN")
 
 
@@ -71,8 +78,12 @@ async def test_loopback_hosts_are_accepted(example: Any, host: str) -> None:
     assert (await asyncio.to_thread(ask, example, headers={"Host": host}))[0] == 200
 
 
-@pytest.mark.parametrize("origin", ["null", "https://evil.example", "http://127.0.0.1:1", "http://localhost.evil"])
-async def test_a_foreign_origin_is_403_without_cors_headers_even_for_health(example: Any, origin: str) -> None:
+@pytest.mark.parametrize(
+    "origin", ["null", "https://evil.example", "http://127.0.0.1:1", "http://localhost.evil"]
+)
+async def test_a_foreign_origin_is_403_without_cors_headers_even_for_health(
+    example: Any, origin: str
+) -> None:
     for method, route in (("POST", "/rpc"), ("OPTIONS", "/rpc"), ("GET", "/healthz"), ("GET", "/nowhere")):
         status, body, headers = await asyncio.to_thread(
             ask, example, method, route, headers={"Origin": origin}
@@ -99,7 +110,8 @@ async def test_unknown_routes_are_404_and_wrong_methods_405(example: Any) -> Non
 
 
 @pytest.mark.parametrize(
-    "content_type", ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin-1", ""]
+    "content_type",
+    ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin-1", ""],
 )
 async def test_a_body_that_is_not_declared_as_json_is_415(example: Any, content_type: str) -> None:
     status, _, _ = await asyncio.to_thread(ask, example, headers={"Content-Type": content_type})

@@ -24,12 +24,19 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     (SEARCH, {"query": "x", "maxResults": "3"}, V1_NUMBERS),
     (SEARCH, {"query": "x", "minScore": None}, V1_NUMBERS),
     (SEARCH, {"query": "x", "agentId": 3}, "agentId must be a string"),
-    *[(SEARCH, {"query": "x", "agentId": bad}, "unknown agentId") for bad in ("", "!!!", "-", "агент", "nobody")],
+    *[
+        (SEARCH, {"query": "x", "agentId": bad}, "unknown agentId")
+        for bad in ("", "!!!", "-", "агент", "nobody")
+    ],
     (SEARCH, {"version": 2}, "query must be a non-empty string"),
     (SEARCH, {"version": 2, "query": "x", "maxResults": 2.5}, "maxResults must be a positive integer"),
     (SEARCH, {"version": 2, "query": "x", "minScore": "1"}, "minScore must be a finite number"),
     (SEARCH, {"version": 2, "query": "x", "cursor": " "}, "cursor must be a non-empty string"),
-    (SEARCH, {"version": 2, "query": "x", "sources": []}, "sources must be a non-empty array of memory or sessions"),
+    (
+        SEARCH,
+        {"version": 2, "query": "x", "sources": []},
+        "sources must be a non-empty array of memory or sessions",
+    ),
     (SEARCH, {"version": 2, "query": "x", "sources": ["x"]}, "sources must contain only memory or sessions"),
     (SEARCH, {"version": 2, "query": "x", "agentId": ""}, "agentId must be a non-empty string"),
     (SEARCH, {"version": 2, "query": "x", "agentId": "!!!"}, "unknown agentId"),
@@ -112,7 +119,9 @@ async def test_what_fails_after_parsing_is_unavailable_with_a_stable_code(exampl
     assert error["details"] == {"code": "CAPABILITY_UNSUPPORTED"}
 
 
-async def test_two_agents_without_a_default_need_to_be_named(launcher: Any, tmp_path: Path, write: Any) -> None:
+async def test_two_agents_without_a_default_need_to_be_named(
+    launcher: Any, tmp_path: Path, write: Any
+) -> None:
     write(tmp_path / "one", {"MEMORY.md": "- first marker\n"})
     write(tmp_path / "two", {"MEMORY.md": "- second marker\n"})
     config = tmp_path / "two-agents.toml"

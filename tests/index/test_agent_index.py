@@ -229,7 +229,9 @@ async def test_without_a_model_words_alone_are_indexed(tmp_path: Path) -> None:
     await index.close()
 
 
-async def test_another_preparation_asks_for_every_document_again_and_keeps_the_vectors(tmp_path: Path) -> None:
+async def test_another_preparation_asks_for_every_document_again_and_keeps_the_vectors(
+    tmp_path: Path,
+) -> None:
     index = await open_index(tmp_path)
     await put(index, document("a.md", "one"))
     await index.close()
@@ -307,7 +309,8 @@ async def test_nobody_else_may_read_the_files_whatever_the_umask(tmp_path: Path)
     finally:
         os.umask(before)
     modes = {
-        str(path): stat.S_IMODE(path.stat().st_mode) for path in [tmp_path / "state", *tmp_path.rglob("state/**/*")]
+        str(path): stat.S_IMODE(path.stat().st_mode)
+        for path in [tmp_path / "state", *tmp_path.rglob("state/**/*")]
     }
     assert len(modes) > 10
     open_to_others = {name: oct(mode) for name, mode in modes.items() if mode & 0o077}

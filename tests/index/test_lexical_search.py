@@ -35,7 +35,9 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> LexicalSnapshot:
     words = [f"w{int(rng.paretovariate(0.6))}" for _ in range(3000)]
     index = LexicalIndex(tmp_path_factory.mktemp("crowd"), ("text",))
     for start in range(0, 600, 150):
-        units = {n: [[" ".join(rng.sample(words, 9))] for _ in range(n % 4 + 1)] for n in range(start, start + 150)}
+        units = {
+            n: [[" ".join(rng.sample(words, 9))] for _ in range(n % 4 + 1)] for n in range(start, start + 150)
+        }
         index.stage((), units.items())
         index.commit()
     index.stage(range(0, 600, 7), ())
@@ -67,7 +69,9 @@ def test_a_filter_hides_documents_without_taking_places_or_changing_scores(
     everything = {int(k): float(s) for k, s in zip(keys, scores, strict=True)}
     keys, scores = crowd.search(pairs, 2000, only)
     narrowed = {int(k): float(s) for k, s in zip(keys, scores, strict=True)}
-    assert narrowed == pytest.approx({k: s for k, s in everything.items() if split_key(k)[0] in only}, rel=1e-5)
+    assert narrowed == pytest.approx(
+        {k: s for k, s in everything.items() if split_key(k)[0] in only}, rel=1e-5
+    )
     assert all(split_key(key)[0] % 7 for key in everything)
 
 
@@ -111,7 +115,10 @@ def test_staging_the_same_documents_again_changes_nothing(tmp_path: Path) -> Non
     index = filled(tmp_path, {1: ["a", "b"], 2: ["a"]})
     index.stage([1], [(1, [["a"], ["b"]]), (2, [["a"]])])
     index.commit()
-    assert search(index.snapshot(), "a") == [(2, 0), (1, 0)] or search(index.snapshot(), "a") == [(1, 0), (2, 0)]
+    assert search(index.snapshot(), "a") == [(2, 0), (1, 0)] or search(index.snapshot(), "a") == [
+        (1, 0),
+        (2, 0),
+    ]
     assert index.snapshot().count == 3
     index.stage([1], ())
     index.abandon_writer()

