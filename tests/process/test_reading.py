@@ -71,12 +71,32 @@ async def test_bounds_say_where_to_go_on(example: Any, workspace: Path, write: A
 @pytest.mark.parametrize(
     "name",
     [
-        "AGENTS.md", ".env", "src/readme.md", "memory/pic.png", "memory/list.txt", "memory", "memory/",
-        "memory.md", "memory/../.env", "../outside.md", "memory/../../outside.md", "/etc/passwd",
-        "memory/absent.md", "memory/x\0.md", "memory/link.md", "linked/a.md", "memory/%2e%2e/AGENTS.md", "memory/dir.md", ".", "..", "/",
-        "memory/Ok.MD", "con", "memory/" + "x" * 300 + ".md",
+        "AGENTS.md",
+        ".env",
+        "src/readme.md",
+        "memory/pic.png",
+        "memory/list.txt",
+        "memory",
+        "memory/",
+        "memory.md",
+        "memory/../.env",
+        "../outside.md",
+        "memory/../../outside.md",
+        "/etc/passwd",
+        "memory/absent.md",
+        "memory/x\0.md",
+        "memory/link.md",
+        "linked/a.md",
+        "memory/%2e%2e/AGENTS.md",
+        "memory/dir.md",
+        ".",
+        "..",
+        "/",
+        "memory/Ok.MD",
+        "con",
+        "memory/" + "x" * 300 + ".md",
     ],
-)  # fmt: skip
+)
 async def test_what_is_not_memory_is_one_and_the_same_not_found(
     example: Any, workspace: Path, write: Any, name: str
 ) -> None:
