@@ -74,7 +74,7 @@ class Desk:
         address = state.socket_address()
         ended = asyncio.Event()
         with state.lock():
-            self.port = await server.start(host="127.0.0.1", port=0, socket_path=lambda: address.path)
+            self.port = await server.start(host="127.0.0.1", port=0, socket_path=address.path)
             state.write_endpoint(Endpoint(host="127.0.0.1", port=self.port, pid=1))
             stop(ended)
             started.set()

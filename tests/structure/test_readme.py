@@ -1,0 +1,72 @@
+"""What the README shows is what the service does."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar.api.memory_methods import MemoryMethods
+from sidecar.cli import cli
+from sidecar.domain import errors
+from sidecar.settings.keys import ENVIRONMENT, FIELDS
+
+REPOSITORY = Path(__file__).parents[2]
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+QUESTION = {"query": "who serviced the boiler?", "maxResults": 1}
+
+
+def shown(marker: str) -> Any:
+    """The JSON block behind a marker comment."""
+    found = re.search(rf"<!-- {marker} -->\s*```json\n(.+?)\n```", README, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def without_scores(value: Any) -> Any:
+    """Scores move a little with the date, everything else must not."""
+    if isinstance(value, dict):
+        return {k: without_scores(v) for k, v in value.items() if k.lower()[-5:] != "score"}
+    return [without_scores(item) for item in value] if isinstance(value, list) else value
+
+
+async def test_the_answers_in_the_readme_are_those_of_the_service(launcher: Any) -> None:
+    service = launcher.serve(REPOSITORY / "examples" / "workspace")
+    await service.ready()
+    v1 = await service.call("memory.search", QUESTION)
+    v2 = await service.call("memory.search", {"version": 2, **QUESTION})
+    assert without_scores(v1) == without_scores(shown("v1"))
+    assert without_scores(v2) == without_scores(shown("v2"))
+    assert v1["results"][0].keys() == shown("v1")["results"][0].keys()
+    assert service.stop() == 0
+
+
+@pytest.mark.parametrize("command", sorted(cli.commands))
+def test_every_command_is_in_the_readme(command: str) -> None:
+    assert re.search(rf"^\| `{command}[ `]", README, re.MULTILINE)
+
+
+@pytest.mark.parametrize("method", sorted(MemoryMethods({}, None).table()))
+def test_every_method_is_in_the_readme(method: str) -> None:
+    assert f"| `{method}` |" in README
+
+
+def test_every_error_code_that_can_be_sent_is_in_the_readme() -> None:
+    classes = [value for value in vars(errors).values() if isinstance(value, type)]
+    codes = {cls.details_code for cls in classes if issubclass(cls, errors.SidecarError)} - {None}
+    unsent = {"CURSOR_INVALID", "CURSOR_EXPIRED"}  # no paging in this version
+    assert {code for code in codes - unsent if code not in README} == set()
+
+
+def test_every_setting_is_in_the_example_file() -> None:
+    example = (REPOSITORY / "config" / "memory-sidecar.example.toml").read_text(encoding="utf-8")
+    assert FIELDS
+    missing = {key for key in FIELDS if not re.search(rf"\b{re.escape(key.rsplit('.', 1)[-1])}\b", example)}
+    assert missing == set()
+
+
+def test_every_environment_variable_is_in_the_readme() -> None:
+    assert {name for name in ENVIRONMENT if name not in README} == set()
