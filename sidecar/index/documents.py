@@ -97,6 +97,9 @@ def check_document(document: IndexDocument, layout: LexicalLayout) -> None:
         unknown |= unit.fields.keys() - set(layout.unit_fields)
     if unknown:
         raise ValueError(f"fields that the layout does not have: {', '.join(sorted(unknown))}")
+    count = len(document.units)
+    if any(not 0 <= p.first_unit <= p.first_unit + p.unit_count <= count for p in document.passages):
+        raise ValueError(f"not a passage of {document.path!r}")
     previous = -1
     for block in document.blocks:
         if not previous < block.first_unit <= block.last_unit < len(document.units) or not block.hash:

@@ -137,13 +137,20 @@ def contents_of(document: IndexDocument, layout: LexicalLayout) -> Contents:
     """The terms and block texts of a checked document."""
     names = layout.unit_fields
     return Contents(
-        units=[[u.fields.get(name, "") for name in names] if u.fields else [] for u in document.units],
+        units=[
+            [_valid(u.fields.get(name, "")) for name in names] if u.fields else [] for u in document.units
+        ],
         passages=[
-            (p.first_unit, p.unit_count, [p.fields.get(name, "") for name in layout.passage_fields])
+            (p.first_unit, p.unit_count, [_valid(p.fields.get(name, "")) for name in layout.passage_fields])
             for p in document.passages
         ],
-        blocks=[block.text for block in document.blocks],
+        blocks=[_valid(block.text) for block in document.blocks],
     )
+
+
+def _valid(text: str) -> str:
+    """The text without lone surrogates (of file names that are not Unicode), which no engine takes."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def pack_contents(contents: Contents) -> bytes:
@@ -174,7 +181,7 @@ def unpack_marked(packed: bytes) -> Mapping[int, Annotations]:
 
 def pack_notes(notes: tuple[str, ...]) -> bytes:
     """Words for status; nothing for none."""
-    return _ENCODER.encode(notes) if notes else b""
+    return _ENCODER.encode(tuple(map(_valid, notes))) if notes else b""
 
 
 def unpack_notes(packed: bytes) -> tuple[str, ...]:

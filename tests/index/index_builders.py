@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from sidecar.domain.corpus import NO_ANNOTATIONS, Annotations, FileStamp
 from sidecar.domain.memory import LineRange, Source
 from sidecar.index.agent_index import AgentIndex
-from sidecar.index.documents import IndexBlock, IndexDocument, IndexUnit, LexicalLayout
+from sidecar.index.documents import IndexBlock, IndexDocument, IndexPassage, IndexUnit, LexicalLayout
 from sidecar.index.view import View
 
-LAYOUT = LexicalLayout(stamp="1", unit_fields=("terms", "head"), file_fields=("body",))
+LAYOUT = LexicalLayout(stamp="1", unit_fields=("terms", "head"), passage_fields=("body",))
 DIMENSIONS = 16
 
 
@@ -51,8 +51,8 @@ def document(
             lines=LineRange(number, number),
             kind="bullet",
             section=0,
-            entry=None,
             group=0,
+            size=len(line),
             annotations=annotations,
             fields={"terms": line, "head": path},
         )
@@ -67,8 +67,8 @@ def document(
         origin="owner",
         settled=True,
         notes=(),
-        file_fields={"body": " ".join(lines)},
         units=units,
+        passages=(IndexPassage(first_unit=0, unit_count=len(units), fields={"body": " ".join(lines)}),),
         blocks=tuple(
             IndexBlock(first_unit=ordinal, last_unit=ordinal, hash=digest(line), text=line)
             for ordinal, line in enumerate(lines)
@@ -91,11 +91,11 @@ async def put(index: AgentIndex, *documents: IndexDocument) -> None:
 def found_by_words(view: View, *words: str, source: Source = "memory") -> set[tuple[str, int]]:
     """(path, line) of every unit that holds one of the words; files must agree."""
     lexicon = view.lexicon(source)
-    keys, _ = lexicon.units.search([("terms", word, 1.0) for word in words], 1000)
+    keys = lexicon.units.search([("terms", word, 1.0) for word in words], 1000).keys
     places = [view.locate(int(key)) for key in keys]
     assert None not in places, "the engine knows a document that the view does not"
     found = {(entry.path, entry.units.lines(ordinal).start) for entry, ordinal in filter(None, places)}
-    files, _ = lexicon.files.search([("body", word, 1.0) for word in words], 1000)
+    files = lexicon.passages.search([("body", word, 1.0) for word in words], 1000).keys
     located = {place[0].path for key in files if (place := view.locate(int(key)))}
     assert located == {path for path, _ in found}
     return found

@@ -30,7 +30,7 @@ from index_builders import (
 from sidecar.domain.corpus import Annotations, FileStamp
 from sidecar.domain.errors import StateError
 from sidecar.domain.memory import LineRange
-from sidecar.index.documents import IndexBlock
+from sidecar.index.documents import IndexBlock, IndexPassage
 
 
 def engine_files(directory: Path) -> dict[str, tuple[int, int]]:
@@ -139,7 +139,7 @@ async def test_everything_about_a_document_survives_a_restart(tmp_path: Path) ->
     marked = Annotations(importance=4, triggers=("t",), project_keys=("k",), malformed=True)
     plain = document("notes/ünï\udcff.md", "first", "second", inode=2**64 - 1)
     units = (
-        msgspec.structs.replace(plain.units[0], annotations=marked, entry=3, group=-1, kind="row", section=2),
+        msgspec.structs.replace(plain.units[0], annotations=marked, size=33, group=-1, kind="row", section=2),
         msgspec.structs.replace(plain.units[1], lines=LineRange(2, 2, (600, 1200)), fields={}),
     )
     odd = msgspec.structs.replace(
@@ -154,7 +154,7 @@ async def test_everything_about_a_document_survives_a_restart(tmp_path: Path) ->
     read = index.view().paths[odd.path]
     assert read == written
     table = read.units
-    assert (table.entry(0), table.group(0), table.kind(0), table.section(0)) == (3, -1, "row", 2)
+    assert (table.size(0), table.group(0), table.kind(0), table.section(0)) == (33, -1, "row", 2)
     assert (table.annotations(0), table.annotations(1).malformed) == (marked, False)
     assert (table.lines(0), table.lines(1)) == (LineRange(1, 1), LineRange(2, 2, (600, 1200)))
     assert (read.day, read.origin, read.notes) == (730_000, "untrusted", ("cut", "binary"))
@@ -253,11 +253,13 @@ async def test_a_document_that_cannot_be_stored_is_refused_before_anything_chang
     await put(index, document("a.md", "one"))
     view = index.view()
     good = document("b.md", "two")
-    unknown = msgspec.structs.replace(good, file_fields={"nonsense": "x"})
+    strange = IndexPassage(first_unit=0, unit_count=1, fields={"nonsense": "x"})
+    unknown = msgspec.structs.replace(good, passages=(strange,))
+    beyond = msgspec.structs.replace(good, passages=(IndexPassage(first_unit=0, unit_count=2, fields={}),))
     block = IndexBlock(first_unit=0, last_unit=1, hash=b"h", text="t")
     outside = msgspec.structs.replace(good, blocks=(block,))
-    for bad in ([unknown], [outside], [good, good]):
-        with pytest.raises(ValueError, match=r"layout|block|twice"):
+    for bad in ([unknown], [beyond], [outside], [good, good]):
+        with pytest.raises(ValueError, match=r"layout|passage|block|twice"):
             await index.apply(bad)
     with pytest.raises(ValueError, match="vector"):
         await index.apply([good], vectors={digest("two"): np.ones(3, np.float32)})

@@ -13,9 +13,13 @@ from sidecar.index.entries import split_key
 from sidecar.index.lexical import LexicalIndex, LexicalSnapshot
 
 
+def parts_of(texts: list[str]) -> list[tuple[int, int, list[str]]]:
+    return [(ordinal, len(text.split()), [text]) for ordinal, text in enumerate(texts)]
+
+
 def filled(directory: Path, texts: dict[int, list[str]]) -> LexicalIndex:
     index = LexicalIndex(directory, ("text",))
-    index.stage((), [(number, [[part] for part in parts]) for number, parts in texts.items()])
+    index.stage((), [(number, parts_of(parts)) for number, parts in texts.items()])
     index.commit()
     return index
 
@@ -23,9 +27,9 @@ def filled(directory: Path, texts: dict[int, list[str]]) -> LexicalIndex:
 def search(
     snapshot: LexicalSnapshot, *terms: str, limit: int = 100, only: set[int] | None = None
 ) -> list[tuple[int, int]]:
-    keys, scores = snapshot.search([("text", term, 1.0) for term in terms], limit, only)
-    assert list(scores) == sorted(scores, reverse=True)
-    return [split_key(int(key)) for key in keys]
+    found = snapshot.search([("text", term, 1.0) for term in terms], limit, only)
+    assert list(found.scores) == sorted(found.scores, reverse=True)
+    return [split_key(int(key)) for key in found.keys]
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +40,9 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> LexicalSnapshot:
     index = LexicalIndex(tmp_path_factory.mktemp("crowd"), ("text",))
     for start in range(0, 600, 150):
         units = {
-            n: [[" ".join(rng.sample(words, 9))] for _ in range(n % 4 + 1)] for n in range(start, start + 150)
+            n: [" ".join(rng.sample(words, 9)) for _ in range(n % 4 + 1)] for n in range(start, start + 150)
         }
-        index.stage((), units.items())
+        index.stage((), [(number, parts_of(texts)) for number, texts in units.items()])
         index.commit()
     index.stage(range(0, 600, 7), ())
     index.commit()
@@ -65,10 +69,10 @@ def test_a_filter_hides_documents_without_taking_places_or_changing_scores(
     crowd: LexicalSnapshot, terms: list[str], only: set[int]
 ) -> None:
     pairs = [("text", term, 1.0) for term in terms]
-    keys, scores = crowd.search(pairs, 2000)
-    everything = {int(k): float(s) for k, s in zip(keys, scores, strict=True)}
-    keys, scores = crowd.search(pairs, 2000, only)
-    narrowed = {int(k): float(s) for k, s in zip(keys, scores, strict=True)}
+    found = crowd.search(pairs, 2000)
+    everything = {int(k): float(s) for k, s in zip(found.keys, found.scores, strict=True)}
+    found = crowd.search(pairs, 2000, only)
+    narrowed = {int(k): float(s) for k, s in zip(found.keys, found.scores, strict=True)}
     assert narrowed == pytest.approx(
         {k: s for k, s in everything.items() if split_key(k)[0] in only}, rel=1e-5
     )
@@ -106,14 +110,15 @@ def test_nothing_asked_for_is_nothing_found(tmp_path: Path) -> None:
 
 def test_a_boosted_term_counts_for_more(tmp_path: Path) -> None:
     snapshot = filled(tmp_path, {1: ["a"], 2: ["b"]}).snapshot()
-    keys, scores = snapshot.search([("text", "a", 1.0), ("text", "b", 3.0)], 10)
+    found = snapshot.search([("text", "a", 1.0), ("text", "b", 3.0)], 10)
+    keys, scores = found.keys, found.scores
     assert [split_key(int(key))[0] for key in keys] == [2, 1]
     assert scores[0] == pytest.approx(3 * scores[1], rel=1e-5)
 
 
 def test_staging_the_same_documents_again_changes_nothing(tmp_path: Path) -> None:
     index = filled(tmp_path, {1: ["a", "b"], 2: ["a"]})
-    index.stage([1], [(1, [["a"], ["b"]]), (2, [["a"]])])
+    index.stage([1], [(1, parts_of(["a", "b"])), (2, parts_of(["a"]))])
     index.commit()
     assert search(index.snapshot(), "a") == [(2, 0), (1, 0)] or search(index.snapshot(), "a") == [
         (1, 0),
