@@ -45,6 +45,7 @@ class MemoryMethods:
             "memory.search": Method(handler=self.search),
             "memory.get": Method(handler=self.get),
             "memory.status": Method(handler=self.status),
+            "sidecar.explain": Method(handler=self.explain),
             "sidecar.refresh": Method(handler=self.refresh),
         }
 
@@ -75,6 +76,13 @@ class MemoryMethods:
         )
         call.context.assert_current()
         return encode.v1(agent_id, answer)
+
+    async def explain(self, call: Call) -> Payload:
+        """`sidecar.explain`: a v2 search whose hits say where their score comes from (spec §4.1)."""
+        asked = params.search_v2(call.params)
+        async with self._bound(call, asked.agent, "cli") as (agent_id, handle):
+            page = await handle.search(asked.request)
+            return encode.v2(agent_id, handle.provider_id, encode.explained_page(page))
 
     async def get(self, call: Call) -> Payload:
         """`memory.get`."""

@@ -7,7 +7,7 @@ releases was checked against its file on the way out (spec §1.5).
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 import numpy as np
@@ -19,15 +19,17 @@ from sidecar.domain.memory import Hit, SearchRequest, Source
 from sidecar.embedding.contract import Embedder
 from sidecar.index.agent_index import AgentIndex
 from sidecar.index.view import View
+from sidecar.ranking.collapse import LOOK_AHEAD, NEAR_SCORE, Collapse, Placed
 from sidecar.ranking.floor import Floor
 from sidecar.ranking.fusion import fuse
 from sidecar.ranking.parameters import DEFAULT, Parameters
 from sidecar.service.indexing import Indexer
 from sidecar.service.legs import WeightedTerm, lexical_leg, vector_leg, weigh, weighted_words
 from sidecar.service.offload import Offload
-from sidecar.service.ordering import order
+from sidecar.service.ordering import Ranked, order
 from sidecar.service.shelf import Shelf
 from sidecar.service.showing import NoHit, Windows
+from sidecar.text.prepare import CURATED
 from sidecar.text.terms import QUERY_TERMS, query_terms
 
 MOST_QUERY_CHARACTERS = 8192
@@ -129,7 +131,7 @@ class SearchService:
         request: SearchRequest,
         floor: Floor,
     ) -> _Walked:
-        hits: list[Hit] = []
+        found = Collapse()
         dropped: set[str] = set()
         moved = self._corpus.folders_changed(self._indexer.folders)
         if not terms:
@@ -151,18 +153,31 @@ class SearchService:
                 provider_id=self._provider_id,
                 hybrid=vector is not None,
             )
-            best: float | None = None
-            for ranked in ranking:
-                if len(hits) >= request.max_results:
-                    break
-                if not floor.keeps(len(hits), ranked.score, ranked.text, best or ranked.score):
-                    if floor.final:
-                        break
-                    continue
-                shown = windows.show(ranked)
-                if shown is NoHit.STALE:
-                    dropped.add(ranked.entry.path)
-                elif isinstance(shown, Hit):
-                    best = best or ranked.score
-                    hits.append(shown)
-        return _Walked(tuple(hits), frozenset(dropped), moved)
+            dropped |= _take(ranking, windows, floor, request.max_results, found)
+        return _Walked(found.hits, frozenset(dropped), moved)
+
+
+def _take(ranking: Iterator[Ranked], windows: Windows, floor: Floor, most: int, found: Collapse) -> set[str]:
+    """Fill `found` from the ranking as far as the floor and `most` allow; gives the files that changed."""
+    dropped: set[str] = set()
+    best = last = 0.0
+    ahead = LOOK_AHEAD
+    for ranked in ranking:
+        full = len(found) >= most
+        if full:
+            ahead -= 1
+            if ahead < 0 or ranked.score < NEAR_SCORE * last:
+                break
+        elif not floor.keeps(len(found), ranked.score, ranked.text, best or ranked.score):
+            if floor.final:
+                break
+            continue
+        shown = windows.show(ranked)
+        if shown is NoHit.STALE:
+            dropped.add(ranked.entry.path)
+        elif isinstance(shown, Hit):
+            best = best or ranked.score
+            last = ranked.score
+            entry = ranked.entry
+            found.add(Placed(shown, entry.path in CURATED, entry.day or 0), only_twins=full)
+    return dropped

@@ -13,6 +13,7 @@ from sidecar.domain.memory import (
     Page,
     ReadResult,
     Reference,
+    ScoreParts,
 )
 from sidecar.domain.provider import Health
 
@@ -32,6 +33,23 @@ def page(value: Page) -> dict[str, object]:
     if value.warning is not None:
         out["warning"] = value.warning
     return out
+
+
+def explained_page(value: Page) -> dict[str, object]:
+    """A page whose hits also say what each leg and adjustment gave to their score."""
+    out = page(value)
+    out["hits"] = [hit(item) | {"explain": parts(item.parts)} for item in value.hits]
+    return out
+
+
+def parts(value: ScoreParts) -> dict[str, object]:
+    """`text` and `vector` as the legs gave them (vector: the cosine), and the factors after them."""
+    out: dict[str, object] = {}
+    if value.text is not None:
+        out["text"] = round(value.text, 6)
+    if value.vector is not None:
+        out["vector"] = round(value.vector, 6)
+    return out | {name: round(factor, 6) for name, factor in value.adjustments}
 
 
 def hit(value: Hit) -> dict[str, object]:

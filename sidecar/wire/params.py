@@ -45,7 +45,7 @@ class Get(msgspec.Struct, frozen=True, kw_only=True):
 
 def search(params: Params) -> SearchV1 | SearchV2:
     """Decode `memory.search` of either version."""
-    return _search_v2(params) if rules.version_of(params) == 2 else _search_v1(params)
+    return search_v2(params) if rules.version_of(params) == 2 else _search_v1(params)
 
 
 def _search_v1(params: Params) -> SearchV1:
@@ -58,7 +58,8 @@ def _search_v1(params: Params) -> SearchV1:
     )
 
 
-def _search_v2(params: Params) -> SearchV2:
+def search_v2(params: Params) -> SearchV2:
+    """Decode a provider-neutral search, whatever its `version` says."""
     rules.check(rules.SEARCH_V2, params)
     rules.check(rules.AGENT_V2, params)
     named = field(params, "sources")

@@ -1,0 +1,57 @@
+"""Equal text in several places, and where a score comes from (spec §7, §4.1)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+SENTENCE = "The greenhouse permit is number TH-0815."
+
+
+async def test_equal_text_comes_back_once_from_the_curated_file_with_every_place_cited(
+    launcher: Any, workspace: Path, write: Any
+) -> None:
+    write(
+        workspace,
+        {
+            "memory/2024-01-01.md": SENTENCE,
+            "MEMORY.md": SENTENCE.upper(),
+            "memory/2026-01-01.md": SENTENCE.replace(" ", "  "),
+            "memory/other.md": "The greenhouse glass was cleaned.",
+        },
+    )
+    service = launcher.serve(workspace)
+    await service.ready()
+    for limit in (1, 5):
+        hits = (await service.search("greenhouse permit number", minScore=0, maxResults=limit))["hits"]
+        first = hits[0]
+        assert first["reference"]["id"] == "MEMORY.md"
+        labels = [citation["label"] for citation in first["citations"]]
+        assert labels[0] == "MEMORY.md#L1-L1"
+        assert set(labels) == {"MEMORY.md#L1-L1", "memory/2024-01-01.md#L1-L1", "memory/2026-01-01.md#L1-L1"}
+        assert sum("permit" in hit["excerpt"].lower() for hit in hits) == 1
+    assert service.stop() == 0
+
+
+async def test_without_a_curated_copy_the_newest_note_is_shown(
+    launcher: Any, workspace: Path, write: Any
+) -> None:
+    write(workspace, {f"memory/{year}-01-01.md": SENTENCE for year in (2021, 2025, 2023)})
+    service = launcher.serve(workspace)
+    await service.ready()
+    (hit,) = (await service.search("greenhouse permit"))["hits"]
+    assert hit["reference"]["id"] == "memory/2025-01-01.md"
+    assert len(hit["citations"]) == 3
+    assert service.stop() == 0
+
+
+async def test_an_explained_hit_says_what_words_and_meaning_gave(example: Any) -> None:
+    plain = (await example.search("garage opener"))["hits"][0]
+    explained = (await example.call("sidecar.explain", {"query": "garage opener"}))["hits"][0]
+    parts = explained.pop("explain")
+    assert explained == plain
+    factors = 1.0
+    for name, factor in parts.items():
+        if name not in ("text", "vector"):
+            factors *= factor
+    assert abs((parts["text"] + 0.3 * parts["vector"]) * factors - plain["score"]) < 1e-4
