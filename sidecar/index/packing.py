@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -24,6 +25,22 @@ _EMPTY: Mapping[int, Annotations] = {}
 UNIT_BYTES = _UNIT.size
 
 
+class UnitRow(NamedTuple):
+    """One unit as it is packed: lines, section, group, size in a window, number of its kind."""
+
+    start: int
+    end: int
+    section: int
+    group: int
+    size: int
+    kind: int
+
+    @property
+    def is_heading(self) -> bool:
+        """Whether the unit opens a section."""
+        return self.kind == 0
+
+
 class UnitTable(msgspec.Struct, frozen=True):
     """The units of one document, addressed by ordinal (0-based, in file order).
 
@@ -37,6 +54,11 @@ class UnitTable(msgspec.Struct, frozen=True):
 
     def __len__(self) -> int:
         return len(self.rows) // UNIT_BYTES
+
+    def rows_between(self, first: int, end: int) -> list[UnitRow]:
+        """The rows from ordinal `first` up to, not including, `end`, as far as there are any."""
+        part = self.rows[first * UNIT_BYTES : end * UNIT_BYTES]
+        return [UnitRow._make(row) for row in _UNIT.iter_unpack(part)]
 
     def lines(self, ordinal: int) -> LineRange:
         """Where the unit stands."""

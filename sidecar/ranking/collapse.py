@@ -8,10 +8,10 @@ import msgspec
 
 from sidecar.domain.memory import Hit
 
-LOOK_AHEAD = 30
+LOOK_AHEAD = 10
 """So many ranked units behind the last hit are still looked at for its twins."""
 
-NEAR_SCORE = 0.7
+NEAR_SCORE = 0.8
 """Twins stand close by in the ranking: what scores under this share of the last hit is not looked at."""
 
 

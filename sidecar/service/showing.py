@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 
 from sidecar.domain.memory import AutomaticRecall, Citation, Hit, LineRange, Reference, ScoreParts
 from sidecar.index.documents import ORDINAL_BITS
 from sidecar.index.entries import DocumentEntry
+from sidecar.index.packing import UnitRow, UnitTable
 from sidecar.ranking.fusion import Scored
 from sidecar.service.ordering import Ranked
 from sidecar.service.shelf import Shelf
+from sidecar.text.cutting import UNIT_LIMIT
 from sidecar.text.fragments import format_fragment, label
 from sidecar.text.lines import revision
 from sidecar.text.prepare import CURATED
 from sidecar.text.windows import Span, entry_window, excerpt, grow, range_of
 
 _REACH = 24
-"""Units on either side that a window may grow over: more never fit."""
+"""Units on either side that a window may grow over: more hardly ever fit."""
 
 
 class NoHit(Enum):
@@ -60,25 +62,13 @@ class Windows:
         self, entry: DocumentEntry, ordinal: int, base: int, curated: bool
     ) -> tuple[int, int, list[Span], int]:
         """First and last ordinal of the window, and the spans (from the returned ordinal on) around it."""
-        table = entry.units
-        low, high = max(0, ordinal - _REACH), min(len(table), ordinal + _REACH + 1)
+        taken = self._taken
         if curated:
-            group = table.group(ordinal)
-            while low > 0 and table.group(low - 1) == group:
-                low -= 1
-            while high < len(table) and table.group(high) == group:
-                high += 1
-        while low < ordinal and any(base + taken in self._taken for taken in range(low, ordinal)):
-            low += 1
-        for taken in range(ordinal + 1, high):
-            if base + taken in self._taken:
-                high = taken
-                break
-        spans = [span_of(entry, at) for at in range(low, high)]
-        if curated:
+            low, spans = entry_spans(entry.units, ordinal)
             first, last = entry_window(spans, ordinal - low)
         else:
-            gains = [self._score.get(base + at, 0.0) for at in range(low, high)]
+            low, spans = near_spans(entry.units, ordinal, lambda at: base + at in taken)
+            gains = [self._score.get(base + low + at, 0.0) for at in range(len(spans))]
             first, last = grow(spans, ordinal - low, gains=gains)
         return first + low, last + low, spans, low
 
@@ -128,16 +118,42 @@ class Windows:
         )
 
 
-def span_of(entry: DocumentEntry, ordinal: int) -> Span:
-    """A unit of a document as windows see it."""
-    table = entry.units
-    start, end = table.span(ordinal)
-    return Span(
-        start=start,
-        end=end,
-        size=table.size(ordinal),
-        group=table.group(ordinal),
-        section=table.section(ordinal),
-        heading=table.kind(ordinal) == "heading",
-        chars=table.char_range(ordinal),
-    )
+def near_spans(table: UnitTable, ordinal: int, taken: Callable[[int], bool]) -> tuple[int, list[Span]]:
+    """The units that a window around `ordinal` could hold, with the first one's ordinal.
+
+    It ends where the sizes add up to more than a window takes, at a taken unit and at another group.
+    """
+    start = max(0, ordinal - _REACH)
+    rows = table.rows_between(start, ordinal + _REACH + 1)
+    own = rows[ordinal - start]
+    low = high = ordinal - start
+    room = UNIT_LIMIT - own.size
+    left = room
+    while low > 0 and (row := rows[low - 1]).group == own.group and not taken(start + low - 1):
+        left -= row.size
+        if left < 0:
+            break
+        low -= 1
+    left = room
+    while high + 1 < len(rows) and (row := rows[high + 1]).group == own.group and not taken(start + high + 1):
+        left -= row.size
+        if left < 0:
+            break
+        high += 1
+    return start + low, [_span(rows[at], table.char_range(start + at)) for at in range(low, high + 1)]
+
+
+def entry_spans(table: UnitTable, ordinal: int) -> tuple[int, list[Span]]:
+    """The units of the curated entry that `ordinal` belongs to, with the first one's ordinal."""
+    group = table.group(ordinal)
+    low = high = ordinal
+    while low > 0 and table.group(low - 1) == group:
+        low -= 1
+    while high + 1 < len(table) and table.group(high + 1) == group:
+        high += 1
+    rows = table.rows_between(low, high + 1)
+    return low, [_span(row, table.char_range(low + at)) for at, row in enumerate(rows)]
+
+
+def _span(row: UnitRow, chars: tuple[int, int] | None) -> Span:
+    return Span(row.start, row.end, row.size, row.group, row.section, row.is_heading, chars)
