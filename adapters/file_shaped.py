@@ -24,7 +24,7 @@ class FileShapedManager:
         """The best hits in engine order; keyword hits survive a minimum score (U§11)."""
         verdict = read_memory(authority, self._agent_id, sandboxed_access=self._sandboxed_access)
         if isinstance(verdict, Deny):
-            raise AccessDenied(f"memory search unavailable: {verdict.reason}")
+            raise AccessDenied(verdict.reason)
         result = await self._search.search(
             SearchRequest(query=query, max_results=max_results), FileShapedFloor(min_score)
         )

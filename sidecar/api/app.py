@@ -14,12 +14,13 @@ from sidecar.api.dispatch import Call, Dispatcher
 from sidecar.api.door import HEALTH_PATH, PRINCIPAL, Door
 from sidecar.domain.authority import CallerContext, Operator, Principal
 from sidecar.domain.errors import (
+    AccessDenied,
     BodyTooLarge,
     InvalidRequest,
     MethodNotAllowed,
+    ProviderFailed,
     RouteNotFound,
     SidecarError,
-    Unavailable,
 )
 from sidecar.wire import frames
 
@@ -67,11 +68,13 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         return error_response(InvalidRequest(HTTPStatus(error.status).phrase))
     except Exception:  # the last line of defence: log it whole, answer with one sentence
         log.exception("unexpected error")
-        return error_response(Unavailable("internal error", details={"code": "PROVIDER_FAILED"}))
+        return error_response(ProviderFailed(frames.INTERNAL))
 
 
 def error_response(error: SidecarError, body: bytes | None = None) -> web.Response:
     """The HTTP form of an error: its own object, or the given frame around it."""
+    if not error.on_wire:
+        log.error("request failed", exc_info=error)
     response = web.Response(
         status=error.status,
         body=frames.encode_json(frames.error_object(error)) if body is None else body,
@@ -128,7 +131,7 @@ class _Routes:
         def assert_current() -> None:
             transport = request.transport
             if transport is None or transport.is_closing() or not self._door.still_admits(request):
-                raise Unavailable(REVOKED)
+                raise AccessDenied(REVOKED)
 
         connection = f"http-{id(request.transport):x}"
         return CallerContext(

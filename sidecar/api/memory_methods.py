@@ -8,7 +8,7 @@ from typing import Protocol
 
 from sidecar.adapters.file_shaped import FileShapedManager
 from sidecar.api.dispatch import Call, Method, Payload
-from sidecar.domain.errors import InvalidRequest
+from sidecar.domain.errors import InvalidRequest, ProviderFailed, Unavailable
 from sidecar.domain.provider import MemoryProvider, Purpose
 from sidecar.policy.roster import Subject, resolve_agent, visible_agents
 from sidecar.service.binding import BoundHandle, open_bound
@@ -68,12 +68,15 @@ class MemoryMethods:
                 "retry memory.search with version: 2"
             )
         call.context.assert_current()
-        answer = await manager.search(
-            asked.query,
-            max_results=asked.max_results,
-            min_score=asked.min_score,
-            authority=call.context.authority,
-        )
+        try:
+            answer = await manager.search(
+                asked.query,
+                max_results=asked.max_results,
+                min_score=asked.min_score,
+                authority=call.context.authority,
+            )
+        except Unavailable as error:
+            raise ProviderFailed(f"memory search failed: {error.message}") from error
         call.context.assert_current()
         return encode.v1(agent_id, answer)
 

@@ -31,7 +31,9 @@ from typing import ClassVar
 
 
 class SidecarError(Exception):
-    """Root of the tree. `str(error)` is the wire message and never holds a host path or a secret."""
+    """Root of the tree. Only what is `on_wire` reaches a caller: its message holds no host path or secret."""
+
+    on_wire: ClassVar[bool] = False
 
     code: ClassVar[str] = "UNAVAILABLE"
     status: ClassVar[int] = 503
@@ -54,6 +56,7 @@ class SidecarError(Exception):
 class InvalidRequest(SidecarError):
     """The caller's mistake: a bad frame, parameter or agent (U§1-3)."""
 
+    on_wire = True
     code = "INVALID_REQUEST"
     status = 400
 
@@ -100,12 +103,15 @@ class UnsupportedMedia(InvalidRequest):
 class Forbidden(SidecarError):
     """A known caller without the right: Host, Origin, role or scope (spec §3)."""
 
+    on_wire = True
     code = "FORBIDDEN"
     status = 403
 
 
 class Unavailable(SidecarError):
     """Anything that fails after parsing (U§1)."""
+
+    on_wire = True
 
 
 class CapabilityUnsupported(Unavailable):

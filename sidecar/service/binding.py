@@ -18,7 +18,6 @@ from sidecar.domain.errors import (
     LeaseClosed,
     ProviderFailed,
     SidecarError,
-    Unavailable,
 )
 from sidecar.domain.memory import (
     Citation,
@@ -123,9 +122,9 @@ class BoundHandle:
     async def _call(self, method: Callable[..., Awaitable[T]], *args: object) -> T:
         try:
             return await method(*args)
-        except SidecarError:
-            raise
         except Exception as error:  # provider code is foreign: whatever it throws becomes one declared error
+            if isinstance(error, SidecarError) and error.on_wire:
+                raise
             log.exception("provider %s failed", self.provider_id)
             raise ProviderFailed(f"memory provider {self.provider_id} failed") from error
 
@@ -141,15 +140,15 @@ async def open_bound(
     context.assert_current()
     try:
         handle = await provider.open(agent_id, context, purpose)
-    except SidecarError:
-        raise
     except Exception as error:  # provider code is foreign, see `BoundHandle._call`
+        if isinstance(error, SidecarError) and error.on_wire:
+            raise
         log.exception("provider %s failed to open", provider.provider_id)
         raise ProviderFailed("Memory provider unavailable") from error
     try:
         context.assert_current()
         if not _well_shaped(handle):
-            raise Unavailable(BAD_SHAPE)
+            raise ProviderFailed(BAD_SHAPE)
     except SidecarError:
         if hasattr(handle, "close"):
             await handle.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sidecar.domain.authority import CallerContext
-from sidecar.domain.errors import AccessDenied, Unavailable
+from sidecar.domain.errors import AccessDenied, ProviderFailed
 from sidecar.domain.memory import GetRequest, Page, ReadResult, SearchRequest
 from sidecar.domain.provider import Capabilities, Health, Purpose
 from sidecar.policy.access import Deny, SandboxedAccess, full_health, read_memory
@@ -42,7 +42,7 @@ class WorkspaceProvider:
     async def open(self, agent_id: str, context: CallerContext, purpose: Purpose) -> WorkspaceHandle:  # noqa: ARG002
         """A handle for this caller, whatever the purpose: opening grants nothing, calls ask the policy."""
         if agent_id != self._services.agent_id:
-            raise Unavailable("Memory provider unavailable")
+            raise ProviderFailed("Memory provider unavailable")
         return WorkspaceHandle(self._services, context)
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 
-from sidecar.domain.errors import InvalidRequest, SidecarError
+from sidecar.domain.errors import InvalidRequest, ProviderFailed, SidecarError
 from sidecar.wire.rules import Params
 
 INVALID_ID = "invalid"
+INTERNAL = "memory sidecar failed; its log says why"
 _KEYS = frozenset({"type", "id", "method", "params", "traceparent", "expectedProfileId"})
 _LONGEST_TRACEPARENT = 128
 
@@ -111,7 +112,9 @@ def failure(frame_id: str, error: SidecarError) -> bytes:
 
 
 def error_object(error: SidecarError) -> dict[str, object]:
-    """The error shape of every answer (spec §4)."""
+    """The error shape of every answer (spec §4). An error that is not for callers becomes one sentence."""
+    if not error.on_wire:
+        error = ProviderFailed(INTERNAL)
     out: dict[str, object] = {"code": error.code, "message": error.message}
     details = dict(error.details)
     if error.details_code is not None:
