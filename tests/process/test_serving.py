@@ -249,3 +249,34 @@ def test_doctor_finds_nothing_wrong_on_a_good_workspace(launcher: Any, workspace
     checked = launcher.run("doctor", "--json", "--workspace", str(workspace), "--port", "0")
     assert checked.returncode == 0, checked.stdout
     assert json.loads(checked.stdout)
+
+
+async def test_index_serve_and_a_restart_agree_on_what_is_indexed(
+    launcher: Any, workspace: Path, write: Any
+) -> None:
+    write(
+        workspace,
+        {
+            "MEMORY.md": "- lantern in the porch\n", "memory.md": "lantern lower case\n",
+            "memory/.hidden/x.md": "lantern hidden\n", "memory/a.MD": "lantern upper\n",
+            "memory/node_modules/p.md": "lantern vendor\n", "memory/deep/er/y.md": "lantern deep\n",
+            "memory/draft.md~": "lantern scratch\n", "AGENTS.md": "lantern agents\n",
+        },
+    )  # fmt: skip
+    named = ("--workspace", str(workspace), "--state-dir")
+    assert launcher.run("index", *named, str(launcher.directory / "one")).returncode == 0
+    alone = launcher.run(
+        "search", "lantern", "--json", "--min-score", "0", *named, str(launcher.directory / "one")
+    )
+    answers = [json.loads(alone.stdout)["hits"]]
+    for _ in range(2):
+        service = launcher.serve(workspace, state=launcher.directory / "two")
+        await service.ready()
+        answers.append((await service.search("lantern", minScore=0))["hits"])
+        skipped = (await service.call("memory.status", {}))["details"]["skipped"]
+        assert service.stop() == 0
+    assert answers[0] == answers[1] == answers[2]
+    assert {hit["reference"]["id"] for hit in answers[0]} == {
+        "MEMORY.md", "memory/.hidden/x.md", "memory/deep/er/y.md",
+    }  # fmt: skip
+    assert {item["path"] for item in skipped} >= {"memory.md", "memory/a.MD"}

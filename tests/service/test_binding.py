@@ -1,0 +1,213 @@
+"""The binding refuses before provider code runs, and releases nothing that it should not (U§4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sidecar.domain.authority import CallerContext, Operator
+from sidecar.domain.errors import (
+    AccessDenied,
+    CapabilityUnsupported,
+    ForeignReference,
+    LeaseClosed,
+    ProviderFailed,
+    StateError,
+    Unavailable,
+)
+from sidecar.domain.memory import (
+    Found,
+    GetRequest,
+    Hit,
+    LineRange,
+    Page,
+    ReadResult,
+    Reference,
+    SearchRequest,
+)
+from sidecar.domain.provider import CandidateRequest, Capabilities, Health
+from sidecar.service.binding import BAD_SHAPE, BoundHandle, open_bound
+
+OWN, FOREIGN = Reference(provider_id="own", id="a"), Reference(provider_id="other", id="a")
+
+
+class Provider:
+    """A record-only provider that counts what reaches it and can be told to misbehave."""
+
+    provider_id = "own"
+
+    def __init__(self, **capabilities: Any) -> None:
+        declared: dict[str, Any] = {
+            "sources": ("memory",), "pagination": False, "candidates": (), "project_filter": False,
+        }  # fmt: skip
+        self.capabilities = Capabilities(**declared | capabilities)
+        self.calls: list[str] = []
+        self.closed = 0
+        self.reference = OWN
+        self.failure: Exception | None = None
+        self.current = True
+
+    async def open(self, _agent_id: str, _context: CallerContext, _purpose: str) -> Any:
+        return self
+
+    async def search(self, _request: SearchRequest) -> Page:
+        self._called("search")
+        hit = Hit(
+            reference=self.reference, excerpt="x", path="a", lines=LineRange(1, 1), score=1, source="memory"
+        )
+        return Page(hits=(hit,))
+
+    async def get(self, _request: GetRequest) -> ReadResult:
+        self._called("get")
+        return Found(reference=self.reference, text="x")
+
+    async def health(self) -> Health:
+        self._called("health")
+        return Health(status="ready")
+
+    async def close(self) -> None:
+        self.closed += 1
+
+    def _called(self, name: str) -> None:
+        self.calls.append(name)
+        if self.failure is not None:
+            raise self.failure
+
+
+class CandidateProvider(Provider):
+    async def candidates(self, _request: CandidateRequest) -> Page:
+        self._called("candidates")
+        return Page(hits=())
+
+
+def context_of(provider: Provider) -> CallerContext:
+    def assert_current() -> None:
+        if not provider.current:
+            raise AccessDenied("revoked")
+
+    return CallerContext(authority=Operator(scopes=("operator.read",)), assert_current=assert_current)
+
+
+async def bound(provider: Provider) -> BoundHandle:
+    return await open_bound(provider, "main", context_of(provider), "cli")
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (
+            {"sources": ("memory", "sessions")},
+            "memory provider does not support the sessions source capability",
+        ),
+        ({"cursor": "c"}, "memory provider does not support the pagination capability"),
+        ({"active_project_keys": ("k",)}, "memory provider does not support the project filter capability"),
+        (
+            {"sources": ("sessions",), "cursor": "c", "active_project_keys": ("k",)},
+            "memory provider does not support the sessions source capability",
+        ),
+    ],
+)
+async def test_an_undeclared_search_capability_is_refused_before_the_provider_is_called(
+    request_: dict[str, Any], message: str
+) -> None:
+    provider = Provider()
+    handle = await bound(provider)
+    with pytest.raises(CapabilityUnsupported) as caught:
+        await handle.search(SearchRequest(query="x", **request_))
+    assert (caught.value.message, provider.calls) == (message, [])
+
+
+async def test_undeclared_candidates_are_refused_and_declared_ones_pass() -> None:
+    plain = Provider()
+    handle = await bound(plain)
+    with pytest.raises(CapabilityUnsupported) as caught:
+        await handle.candidates(CandidateRequest(kind="trigger"))
+    assert caught.value.message == "memory provider does not support the trigger candidates capability"
+    able = CandidateProvider(candidates=("trigger",))
+    handle = await bound(able)
+    await handle.candidates(CandidateRequest(kind="trigger", active_project_keys=()))
+    with pytest.raises(CapabilityUnsupported) as caught:
+        await handle.candidates(CandidateRequest(kind="trigger", active_project_keys=("k",)))
+    assert caught.value.message == "memory provider does not support the project filter capability"
+    assert able.calls == ["candidates"]
+
+
+async def test_a_foreign_reference_is_refused_on_the_way_in_and_on_the_way_out() -> None:
+    provider = Provider()
+    handle = await bound(provider)
+    with pytest.raises(ForeignReference, match="memory reference belongs to a different provider"):
+        await handle.get(GetRequest(reference=FOREIGN))
+    assert provider.calls == []
+    provider.reference = FOREIGN
+    for call in (handle.search(SearchRequest(query="x")), handle.get(GetRequest(reference=OWN))):
+        with pytest.raises(ForeignReference):
+            await call
+
+
+async def test_a_revocation_outranks_a_capability_error_and_discards_a_result() -> None:
+    provider = Provider()
+    handle = await bound(provider)
+    provider.current = False
+    with pytest.raises(AccessDenied, match="revoked"):
+        await handle.search(SearchRequest(query="x", sources=("sessions",)))
+    provider.current = True
+
+    async def revoked_meanwhile(_request: SearchRequest) -> Page:
+        provider.current = False
+        return Page(hits=())
+
+    provider.search = revoked_meanwhile  # type: ignore[method-assign]
+    with pytest.raises(AccessDenied, match="revoked"):
+        await handle.search(SearchRequest(query="x"))
+
+
+async def test_a_closed_handle_answers_nothing_and_closing_twice_closes_once() -> None:
+    provider = Provider()
+    handle = await bound(provider)
+    provider.current = False
+    await handle.close()
+    await handle.close()
+    assert provider.closed == 1
+    with pytest.raises(LeaseClosed, match="memory provider handle is closed"):
+        await handle.health()
+
+
+@pytest.mark.parametrize(
+    "provider",
+    [
+        Provider(sources=()),
+        Provider(candidates=("trigger",)),
+        CandidateProvider(),
+        Provider(sources=("mail",)),
+    ],
+)
+async def test_a_handle_of_the_wrong_shape_is_closed_and_refused(provider: Provider) -> None:
+    with pytest.raises(Unavailable) as caught:
+        await bound(provider)
+    assert (caught.value.message, provider.closed) == (BAD_SHAPE, 1)
+
+
+async def test_a_caller_revoked_while_the_provider_opens_gets_nothing_and_the_lease_is_closed() -> None:
+    provider = Provider()
+
+    async def slow_open(*_: Any) -> Provider:
+        provider.current = False
+        return provider
+
+    provider.open = slow_open  # type: ignore[method-assign]
+    with pytest.raises(AccessDenied):
+        await bound(provider)
+    assert provider.closed == 1
+
+
+@pytest.mark.parametrize("failure", [ValueError("/secret/path"), StateError("/secret/path"), KeyError("x")])
+async def test_whatever_a_provider_throws_becomes_one_clean_error(failure: Exception) -> None:
+    provider = Provider()
+    handle = await bound(provider)
+    provider.failure = failure
+    with pytest.raises(ProviderFailed) as caught:
+        await handle.search(SearchRequest(query="x"))
+    assert "secret" not in caught.value.message
+    provider.failure = None
+    assert (await handle.health()).status == "ready"
