@@ -97,7 +97,7 @@ class LocalEmbedder:
     def _load(self) -> tuple[Tokenizer, NDArray[np.float16]]:
         with self._lock:
             if self._loaded is None:
-                self._loaded = _read_model(_model_folder())
+                self._loaded = read_model(_model_folder())
             return self._loaded
 
 
@@ -113,7 +113,8 @@ def _model_folder() -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-def _read_model(folder: Path) -> tuple[Tokenizer, NDArray[np.float16]]:
+def read_model(folder: Path) -> tuple[Tokenizer, NDArray[np.float16]]:
+    """The model's tokenizer and its table of token vectors; raises `Unavailable` when they cannot be read."""
     from tokenizers import Tokenizer  # 5 MB that a service without local embeddings does not need
 
     try:

@@ -115,11 +115,13 @@ class AgentIndex:
 
     async def known_vectors(self, hashes: Collection[bytes]) -> dict[bytes, Vector]:
         """The vectors of this model that are known already, whatever document they were made for."""
+        await self._settled()
         model_id = self._parts.model_id
         return {} if model_id is None else await self._parts.catalog.vectors.known(model_id, hashes)
 
     async def pending_blocks(self, limit: int) -> list[tuple[bytes, str]]:
         """(hash, text) of at most `limit` blocks that have no vector, those that waited longest first."""
+        await self._settled()
         waiting = list(self._parts.state.pending.first(limit))
         numbers = sorted({block.document_id for _, block in waiting})
         texts: dict[int, list[str]] = {}
@@ -162,6 +164,7 @@ class AgentIndex:
                 await asyncio.to_thread(self._parts.lexicons.close_writers)
             finally:
                 await self._parts.close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _pack(self, documents: Sequence[IndexDocument]) -> list[PackedDocument]:
         if len({document.path for document in documents}) != len(documents):
@@ -196,6 +199,13 @@ class AgentIndex:
         self._tasks.add(task)
         task.add_done_callback(self._forget_task)
         return await asyncio.shield(task)
+
+    async def _settled(self) -> None:
+        """Before reading the catalog: a running change is waited for, and one that failed is completed."""
+        if self._closed:
+            raise StateError("the index is closed")
+        if self._interrupted:
+            await self._exclusively(_nothing)
 
     def _forget_task(self, task: asyncio.Task[object]) -> None:
         self._tasks.discard(task)
@@ -314,3 +324,7 @@ class AgentIndex:
         async with self._writing:
             if not self._closed:
                 await asyncio.to_thread(self._parts.lexicons.close_writers)
+
+
+async def _nothing() -> None:
+    """The change that only asks for what comes before every change."""

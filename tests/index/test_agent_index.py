@@ -41,6 +41,10 @@ def engine_files(directory: Path) -> dict[str, tuple[int, int]]:
     }
 
 
+def everything_in(directory: Path) -> list[Path]:
+    return [directory, *directory.rglob("*")]
+
+
 async def test_an_applied_document_is_found_by_its_words_and_by_its_meaning(tmp_path: Path) -> None:
     index = await open_index(tmp_path)
     await put(index, document("memory/a.md", "alpha beta", "gamma delta"), document("b.md", "beta"))
@@ -296,8 +300,14 @@ async def test_a_closed_index_refuses_changes_and_closes_twice(tmp_path: Path) -
     index = await open_index(tmp_path)
     await index.close()
     await index.close()
-    with pytest.raises(StateError):
-        await put(index, document("a.md", "one"))
+    for call in (
+        put(index, document("a.md", "one")),
+        index.known_vectors([b"x"]),
+        index.pending_blocks(1),
+        index.purge(),
+    ):
+        with pytest.raises(StateError):
+            await call
 
 
 async def test_nobody_else_may_read_the_files_whatever_the_umask(tmp_path: Path) -> None:
@@ -310,10 +320,7 @@ async def test_nobody_else_may_read_the_files_whatever_the_umask(tmp_path: Path)
         await index.close()
     finally:
         os.umask(before)
-    modes = {
-        str(path): stat.S_IMODE(path.stat().st_mode)
-        for path in [tmp_path / "state", *tmp_path.rglob("state/**/*")]
-    }
+    modes = {str(path): stat.S_IMODE(path.stat().st_mode) for path in everything_in(tmp_path / "state")}
     assert len(modes) > 10
     open_to_others = {name: oct(mode) for name, mode in modes.items() if mode & 0o077}
     assert open_to_others == {}

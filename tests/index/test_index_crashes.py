@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import shutil
@@ -76,7 +77,8 @@ async def test_a_kill_at_any_step_is_completed_by_the_next_start_without_embeddi
     tmp_path: Path, step: str
 ) -> None:
     await prepare(tmp_path)
-    child = subprocess.run(
+    child = await asyncio.to_thread(
+        subprocess.run,
         [sys.executable, "-c", CHILD, str(tmp_path), step, str(Path(__file__).parent)],
         capture_output=True,
         text=True,
