@@ -145,7 +145,11 @@ def _call(loaded: Loaded, method: str, params: Mapping[str, object]) -> Payload:
 
 
 async def _statuses(loaded: Loaded) -> list[Payload]:
+    from sidecar.client import SidecarClient  # brings aiohttp, which `--help` does not need
+
     async with open_caller(loaded) as caller:
+        if not isinstance(caller, SidecarClient):
+            note("no service is running on this state directory; the index itself was opened")
         return [
             await caller.call("memory.status", {"agentId": agent_id}) for agent_id in chosen_agents(loaded)
         ]

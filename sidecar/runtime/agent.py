@@ -30,15 +30,6 @@ log = logging.getLogger(__name__)
 MAINTAIN_SECONDS = 300.0
 
 
-def refuse_unserved(agent: AgentSettings) -> None:
-    """Raise `SettingsError` for what the settings can say and this version does not serve."""
-    where = f"agents.{agent.id}"
-    if agent.provider != "workspace":
-        raise SettingsError(f'{where}.provider: this version serves "workspace" only')
-    if agent.sessions.enabled or agent.search_sources != ("memory",):
-        raise SettingsError(f"{where}.sessions: this version does not serve transcripts")
-
-
 class AgentRuntime:
     """The parts of one agent. `open` builds them, `start` sets the indexer going, `close` ends all."""
 

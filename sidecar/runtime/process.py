@@ -22,10 +22,11 @@ from sidecar.embedding.local import LocalEmbedder
 from sidecar.embedding.offloaded import OffloadedEmbedder
 from sidecar.policy.access import READ_SCOPE
 from sidecar.policy.roster import visible_agents
-from sidecar.runtime.agent import AgentRuntime, refuse_unserved
+from sidecar.runtime.agent import AgentRuntime
 from sidecar.service.offload import Offload
 from sidecar.settings.load import Loaded
 from sidecar.settings.model import EmbeddingSettings, watched_roots
+from sidecar.settings.served import refuse_unserved
 from sidecar.settings.state import Endpoint, StateDirectory
 from sidecar.settings.tokens import TokenStore
 from sidecar.wire.rules import Params
@@ -40,6 +41,7 @@ class Sidecar:
 
     def __init__(self, loaded: Loaded, *, only: str | None = None) -> None:
         """`only` narrows the agents to one, for commands about a single agent."""
+        self._loaded = loaded
         self._settings = loaded.settings
         self._only = only
         self._stack = AsyncExitStack()
@@ -63,8 +65,7 @@ class Sidecar:
     async def _open(self) -> None:
         settings = self._settings
         chosen = [a for a in settings.agents.values() if self._only is None or a.id == self._only]
-        for agent in chosen:
-            refuse_unserved(agent)
+        refuse_unserved(self._loaded)
         roots = watched_roots(settings, home=Path.home())
         self._state = StateDirectory.open(settings.state_dir, roots=roots, agents=settings.agents)
         self._stack.enter_context(self._state.lock())
@@ -110,6 +111,7 @@ class Sidecar:
         self._stack.callback(state.clear_endpoint)
         for agent in self.agents.values():
             agent.start()
+        log.info("listening", extra={"port": port, "agents": len(self.agents)})
         return port
 
     def _readiness(self, principal: Principal) -> tuple[bool, dict[str, object]]:

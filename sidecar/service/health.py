@@ -89,8 +89,9 @@ class HealthReport:
                 "filesRemoved": work.files_removed,
                 "blocksEmbedded": work.blocks_embedded,
             },
-            "skipped": _named([*skipped, *noted]),
-            "skippedCount": len(skipped) + len(noted),
+            "skipped": _named(skipped),
+            "skippedCount": len(skipped),
+            "partlyIndexed": _named(noted),
             "unreadable": _named(scan.unreadable if scan else ()),
         }
 

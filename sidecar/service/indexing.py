@@ -140,6 +140,9 @@ class Indexer:
                     changed = await self._apply(self._compare(scan), progress)
                 finally:
                     self._watcher.settled(scan, cost)
+                if not self.first_scan.is_set():
+                    seconds = round(time.perf_counter() - began, 2)
+                    log.info("first scan indexed", extra={"files": len(scan.files), "seconds": seconds})
                 self.first_scan.set()
                 return changed
             finally:

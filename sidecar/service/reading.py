@@ -140,12 +140,14 @@ class Reader:
                 line_count=0,
             )
         shown = LineRange(first, first + len(body) - 1, chars)
+        if chars is None and cut != text:  # one line over the bound: say which part of it this is
+            shown = LineRange(first, first, (0, len(cut)))
         if named is None:
             reference = Reference(
                 provider_id=self._provider_id,
                 id=path,
                 fragment=format_fragment(shown),
-                revision=revision(body) if chars is None and cut == text else None,
+                revision=revision(body) if chars is None else None,
             )
         else:
             reference = Reference(
@@ -168,5 +170,5 @@ class Reader:
             truncated=more or cut != text,
             from_line=first,
             line_count=len(body),
-            next_from=first + len(body) if more else None,
+            next_from=first + len(body) if more and cut == text else None,
         )

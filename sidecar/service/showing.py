@@ -53,6 +53,12 @@ class Windows:
         base = entry.document_id << ORDINAL_BITS
         curated = entry.path in CURATED
         first, last, spans, offset = self._window(entry, ranked.ordinal, base, curated)
+        if first == last and spans[first - offset].heading and _has_body(entry.units, first):
+            # A bare heading says nothing: what stands under it is shown in its place.
+            self._taken.add(ranked.key)
+            if base + first + 1 in self._taken:
+                return NoHit.COVERED
+            first, last, spans, offset = self._window(entry, first + 1, base, curated)
         self._taken.update(range(base + first, base + last + 1))
         whole = range_of(spans, first - offset, last - offset)
         text, shown = excerpt(lines, whole)
@@ -116,6 +122,14 @@ class Windows:
                 adjustments=ranked.adjustments,
             ),
         )
+
+
+def _has_body(table: UnitTable, heading: int) -> bool:
+    """Whether text of the same kind follows a heading: same group, and no heading itself."""
+    following = heading + 1
+    if following >= len(table) or table.kind(following) == "heading":
+        return False
+    return table.group(following) == table.group(heading)
 
 
 def near_spans(table: UnitTable, ordinal: int, taken: Callable[[int], bool]) -> tuple[int, list[Span]]:

@@ -1,0 +1,83 @@
+"""What is not served yet is refused in one line everywhere; what is read in part is named (spec §2, §6)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ('provider = "legacy"', "agents.main.provider"),
+        ("[agents.main.sessions]\nenabled = true", "agents.main.sessions.enabled"),
+    ],
+)
+def test_serve_and_config_check_refuse_the_same_files_with_the_same_line(
+    launcher: Any, workspace: Path, line: str, key: str
+) -> None:
+    config = launcher.directory / "sidecar.toml"
+    config.write_text(f'[agents.main]\nworkspace = "{workspace}"\n{line}\n')
+    served = launcher.run("serve", "--config", str(config), "--port", "0")
+    checked = launcher.run("config", "check", str(config))
+    assert served.returncode == checked.returncode == 2
+    assert f"{config}: {key}: " in served.stderr
+    assert served.stderr == checked.stderr
+
+
+async def test_a_file_read_in_part_is_found_and_named_and_not_called_skipped(
+    launcher: Any, workspace: Path
+) -> None:
+    (workspace / "memory").mkdir()
+    (workspace / "memory" / "latin1.md").write_bytes("the caf\u00e9 sells snapdragons\n".encode("latin-1"))
+    service = launcher.serve(workspace)
+    await service.ready()
+    details = (await service.call("memory.status", {}))["details"]
+    assert details["partlyIndexed"] == [{"path": "memory/latin1.md", "reason": "invalid-utf8"}]
+    assert (details["skipped"], details["skippedCount"]) == ([], 0)
+    assert (await service.search("snapdragons"))["hits"]
+    assert service.stop() == 0
+
+
+async def test_a_bare_heading_is_no_hit_of_its_own_beside_its_text(
+    launcher: Any, workspace: Path, write: Any
+) -> None:
+    write(
+        workspace,
+        {
+            "memory/a.md": "# Plumber\n\n"
+            + "Other words stand here. " * 30
+            + "\n\n- The plumber is Fennimore.\n"
+        },
+    )
+    service = launcher.serve(workspace)
+    await service.ready()
+    for excerpt in await service.excerpts("who is the plumber", minScore=0):
+        assert excerpt.strip() != "# Plumber"
+    assert service.stop() == 0
+
+
+async def test_a_line_longer_than_a_read_is_continued_by_its_characters(
+    launcher: Any, workspace: Path, write: Any
+) -> None:
+    line = "".join(f"word{n} " for n in range(4000))
+    write(workspace, {"memory/long.md": f"first\n{line}\nlast\n"})
+    service = launcher.serve(workspace)
+    await service.ready()
+    own = {"providerId": "memory-sidecar", "id": "memory/long.md"}
+    read, at = "", 0
+    answer = await service.call("memory.get", {"reference": own, "from": 2, "lines": 1})
+    assert answer["truncated"] is True
+    assert "nextFrom" not in answer
+    while at < len(line):
+        reference = own | {"fragment": f"L2-L2@c{at}-{min(at + 12_000, len(line))}"}
+        part = await service.call("memory.get", {"reference": reference})
+        read += part["text"]
+        at += 12_000
+    assert read == line
+    assert answer["reference"]["fragment"] == "L2-L2@c0-12000"
+    assert json.dumps(answer["text"]) == json.dumps(line[:12_000])
+    assert service.stop() == 0
