@@ -36,28 +36,33 @@ class StrictFloor(msgspec.Struct, frozen=True):
 
 
 class DefaultFloor(msgspec.Struct, frozen=True):
-    """Without `minScore`.
+    """Without `minScore`: the stronger the best hit, the longer its list.
 
-    A strong best hit brings along all hits of at least `relative` times its score. A weak one may still be
-    right, but its list is short: from `weak` hits at `strong` down to one near `lowest`. A hit that shares
-    no word with the query needs `lowest`; one that does is never left out for its score alone while it is
-    the first.
+    Hits within `near` of the best always stay: they say the same of the query. Of the others those stay that
+    reach `relative` of the best, at most `most` of them where the best has all of the query (`full`), `few`
+    where it is just `strong`. Below that the list gets shorter still, down to one hit at `lowest`; a hit that
+    shares no word with the query needs at least that.
     """
 
-    lowest: float = 0.10
+    lowest: float = 0.05
     strong: float = 0.35
+    full: float = 1.0
     relative: float = 0.4
-    weak: int = 6
+    near: float = 0.9
+    few: int = 6
+    most: int = 20
     final: bool = True
 
     def keeps(self, place: int, score: float, text: float, best: float) -> bool:
-        """By the best hit's strength and the place in the list."""
+        """By the best hit's strength, the share of it that is reached, and the place in the list."""
         if score <= 0 or (score < self.lowest and (text <= 0 or place > 0)):
             return False
-        if best >= self.strong:
-            return score >= self.relative * best
-        share = max(0.0, best - self.lowest) / (self.strong - self.lowest)
-        return place < 1 + round((self.weak - 1) * share)
+        if best < self.strong:
+            share = max(0.0, best - self.lowest) / (self.strong - self.lowest)
+            return place < 1 + round((self.few - 1) * share) or score >= self.near * best
+        share = min(1.0, (best - self.strong) / (self.full - self.strong))
+        within = place < self.few + round((self.most - self.few) * share)
+        return score >= self.near * best or (within and score >= self.relative * best)
 
 
 class FileShapedFloor(msgspec.Struct, frozen=True):
