@@ -203,6 +203,14 @@ def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
         yield started
 
 
+@pytest.fixture(scope="module")
+def shared_launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
+    """A launcher whose services live as long as the tests of one file, which must not disturb each other."""
+    started = Launcher(tmp_path_factory.mktemp("shared"))
+    with contextlib.closing(started):
+        yield started
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     """An empty workspace."""
