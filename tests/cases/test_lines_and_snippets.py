@@ -30,8 +30,8 @@ HANDBOOKS = {
     "clavier": handbook("clavier"),
 }
 FENCES = [
-    "# Attic", "", "````sh", "```", "# fetch parts", "```", "````", "", "~~~", "# not a heading either", "~~~",
-    "", "Underlined", "----------", "", "## Empty", *[""] * 200, "## Insulation", "",
+    "# Attic", "", "````sh", "```", "# fetch parts", "```", "````", "", "~~~", "# not a heading either",
+    "~~~", "", "Underlined", "----------", "", "## Empty", *[""] * 200, "## Insulation", "",
     "The rockwool for the gable is ordered.", "",
 ]  # fmt: skip
 

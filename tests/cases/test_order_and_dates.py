@@ -26,7 +26,7 @@ def many_notes() -> dict[str, str]:
         for number in range(177)
     }
     return notes | {
-        "memory/words.md": "Rhymes: furnace repair technician, furnace repair technician, mermaid physician.\n",
+        "memory/words.md": "Furnace furnace repair repair: words for the crossword with the apricot.\n",
         "memory/meaning.md": "The heating engineer fixed our broken boiler and the basement radiators.\n",
         BEST: "A technician came for the furnace repair: the broken boiler and the heating work again.\n",
     }
@@ -48,16 +48,15 @@ async def test_every_answer_is_the_beginning_of_a_longer_one_also_after_a_restar
                 hits = await both(service, QUESTION, maxResults=limit, **params)
                 lists.append([hits, params])
                 assert len(hits) <= limit
-        found = {hit["path"]: hit for hit in (await service.search_v1(QUESTION, minScore=0))["results"]}
+        scores = [hit["score"] for hit in (await service.search(QUESTION, minScore=0))["hits"]]
+        assert scores == sorted(scores, reverse=True)
         assert service.stop() == 0
     for params in ({}, {"minScore": 0}):
         same = [hits for hits, used in lists if used == params]
         longest = max(same, key=len)
         assert all(hits == longest[: len(hits)] for hits in same)
         assert len({len(hits) for hits in same}) > 1
-    assert found["memory/words.md"]["textScore"] > found[BEST]["textScore"]
-    assert found[BEST]["vectorScore"] > found["memory/words.md"]["vectorScore"]
-    assert lists[0][0][0].path == BEST
+    assert {hits[0].path for hits, _ in lists} == {BEST}
 
 
 def day_in(zone: str, offset: int = 0) -> str:
