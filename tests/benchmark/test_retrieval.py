@@ -74,6 +74,9 @@ async def test_a_running_service_is_asked_where_it_is_named(
     for environment in ({}, {"ASKING_TOKEN": "w" * 40}):
         refused = launcher.run(*named, environment=environment, module="sidecar.benchmark")
         assert (refused.returncode, refused.stdout, len(refused.stderr.splitlines())) == (2, "", 1)
+    nobody = ("--url", "http://127.0.0.1:1", "--token-env", "ASKING_TOKEN")
+    refused = launcher.run(*named[:3], *nobody, environment=secret, module="sidecar.benchmark")
+    assert (refused.returncode, refused.stdout, len(refused.stderr.splitlines())) == (2, "", 1)
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,17 @@ def started(shared_launcher: Any, tmp_path_factory: Any, words_only: Any) -> Any
     return shared_launcher.serve(workspace, environment=words_only)
 
 
+@pytest.fixture(scope="module")
+def near_misses(shared_launcher: Any, tmp_path_factory: Any, words_only: Any) -> Any:
+    workspace = tmp_path_factory.mktemp("near")
+    (workspace / "memory").mkdir()
+    misses = {f"memory/miss-{number}.md": f"{text}\n" for number, text in enumerate(NEAR_MISSES)}
+    for name, text in {**cjk_notes(), **misses}.items():
+        (workspace / name).write_text(text, encoding="utf-8")
+    state = tmp_path_factory.mktemp("state") / "near"
+    return shared_launcher.serve(workspace, state=state, environment=words_only)
+
+
 @pytest.fixture
 async def scripts(started: Any) -> Any:
     await started.ready()
@@ -84,6 +95,27 @@ async def test_a_word_inside_an_unspaced_sentence_finds_exactly_the_notes_that_h
 async def test_a_word_that_no_note_holds_finds_none(scripts: Any, both: Any, query: str) -> None:
     """BR-19."""
     assert await both(scripts, query) == []
+
+
+NEAR_MISSES = (
+    "流星のような速さの投手",
+    "星群の地図を買った",
+    "望遠レンズを掃除",
+    "快递柜满了",
+    "자기소개서를 썼다",
+)
+
+
+@pytest.mark.parametrize("query", ["流星群", "望遠鏡", "取快递", "도자기"])
+async def test_notes_that_hold_only_a_part_of_the_word_never_come_before_those_that_hold_it(
+    near_misses: Any, both: Any, query: str
+) -> None:
+    """BR-19."""
+    await near_misses.ready()
+    hits = await both(near_misses, query)
+    assert len(hits) >= 4
+    assert all(query in hit.text for hit in hits[:4])
+    assert not any(query in hit.text for hit in hits[4:])
 
 
 @pytest.mark.parametrize("query", ASKED)

@@ -128,7 +128,7 @@ async def test_a_few_lines_of_a_huge_file_are_read_at_once_while_other_notes_are
     async def kiln() -> bool:
         return len((await service.search("kiln"))["hits"]) == 20
 
-    await eventually(kiln, within=10)
+    await eventually(kiln)
     for _ in range(3):
         began = time.monotonic()
         answer = await read_lines(service, "memory/huge.md", 10, 14)
