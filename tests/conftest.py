@@ -170,11 +170,15 @@ class Launcher:
         return Service(process, match[1], state=state, home=self.home)
 
     def run(
-        self, *arguments: str, environment: dict[str, str] | None = None, timeout: float = 60
+        self,
+        *arguments: str,
+        environment: dict[str, str] | None = None,
+        timeout: float = 60,
+        module: str = "sidecar",
     ) -> subprocess.CompletedProcess[str]:
         """A command line run to its end."""
         return subprocess.run(
-            [sys.executable, "-m", "sidecar", *arguments],
+            [sys.executable, "-m", module, *arguments],
             capture_output=True,
             text=True,
             env=clean_environment(self.home) | (environment or {}),
@@ -199,6 +203,14 @@ class Launcher:
 @pytest.fixture
 def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
     started = Launcher(tmp_path_factory.mktemp("run"))
+    with contextlib.closing(started):
+        yield started
+
+
+@pytest.fixture(scope="module")
+def shared_launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
+    """A launcher whose services live as long as the tests of one file, which must not disturb each other."""
+    started = Launcher(tmp_path_factory.mktemp("shared"))
     with contextlib.closing(started):
         yield started
 

@@ -23,7 +23,7 @@ TIERS: dict[str, int] = {
     "service": 3,
     "adapters": 4,
     "api": 5, "client": 5,
-    "runtime": 6,
+    "runtime": 6, "benchmark": 6,
     "cli": 7,
     "__main__": 8,
 }  # fmt: skip

@@ -1,0 +1,105 @@
+"""`python -m sidecar.benchmark`: the command line of the benchmarks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from sidecar.benchmark.questions import Question, read_questions
+from sidecar.benchmark.retrieval import Asking, measure
+from sidecar.benchmark.scoring import Score, Summary, summarise
+from sidecar.benchmark.serving import own_service
+from sidecar.client import SidecarClient
+from sidecar.domain.errors import SettingsError, SidecarError
+
+FAILED = 2
+Pair = tuple[Path, tuple[Question, ...]]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def benchmark() -> None:
+    """Measure a memory-sidecar service from outside."""
+
+
+@benchmark.command()
+@click.argument("pairs", nargs=-1, required=True, metavar="WORKSPACE QUERIES [WORKSPACE QUERIES]...")
+@click.option("--url", help="ask this running service instead of one started for the purpose")
+@click.option("--token-env", metavar="NAME", help="environment variable with its operator token")
+@click.option("--max-results", type=click.IntRange(1, 50), default=50, show_default=True)
+@click.option("--no-min-score", is_flag=True, help="leave the cut to the service (else minScore is 0)")
+@click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
+def retrieval(
+    pairs: tuple[str, ...],
+    url: str | None,
+    token_env: str | None,
+    max_results: int,
+    no_min_score: bool,
+    as_json: bool,
+) -> None:
+    """How much of the evidence for questions is found. Several pairs are pooled into one result."""
+    if len(pairs) % 2:
+        raise click.UsageError("every WORKSPACE needs its QUERIES file")
+    if (url is None) != (token_env is None):
+        raise click.UsageError("--url and --token-env go together")
+    if url is not None and len(pairs) > 2:
+        raise click.UsageError("with --url there is one workspace, the one of that service")
+    asking = Asking(max_results=max_results, default_cut=no_min_score)
+    sets = [
+        (Path(workspace), read_questions(Path(workspace), Path(queries)))
+        for workspace, queries in zip(pairs[::2], pairs[1::2], strict=True)
+    ]
+    if url is not None and token_env is not None:
+        scored = asyncio.run(_asked_at(url, _secret(token_env), sets[0][1], asking))
+    else:
+        scored = asyncio.run(_asked_of_own(sets, asking))
+    summary = summarise(scored)
+    click.echo(msgspec.json.encode(summary).decode() if as_json else table(summary))
+
+
+def table(summary: Summary) -> str:
+    """Two lines, names over figures; `-` where there is none."""
+    columns = msgspec.to_builtins(summary)
+    cells = {name: "-" if value is None else str(value) for name, value in columns.items()}
+    widths = {name: max(len(name), len(cell)) for name, cell in cells.items()}
+    head = "  ".join(name.rjust(widths[name]) for name in cells)
+    return head + "\n" + "  ".join(cell.rjust(widths[name]) for name, cell in cells.items())
+
+
+async def _asked_at(
+    url: str, secret: str, questions: tuple[Question, ...], asking: Asking
+) -> list[tuple[Question, Score]]:
+    async with SidecarClient.over_tcp(url, secret) as client:
+        return await measure(client, questions, asking)
+
+
+async def _asked_of_own(sets: list[Pair], asking: Asking) -> list[tuple[Question, Score]]:
+    scored: list[tuple[Question, Score]] = []
+    for workspace, questions in sets:
+        async with own_service(workspace) as client:
+            scored += await measure(client, questions, asking)
+    return scored
+
+
+def _secret(name: str) -> str:
+    secret = os.environ.get(name, "")
+    if not secret:
+        raise SettingsError(f"--token-env: the environment variable {name} is not set")
+    return secret
+
+
+def main() -> None:
+    """Run the command line; a failure is one line on stderr and exit status 2."""
+    try:
+        benchmark(prog_name="python -m sidecar.benchmark")
+    except SidecarError as error:
+        click.echo(f"memory-sidecar benchmark: {error.message}", err=True)
+        sys.exit(FAILED)
+
+
+if __name__ == "__main__":
+    main()

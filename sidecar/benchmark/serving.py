@@ -1,0 +1,69 @@
+"""The service that is measured: one of our own over a workspace, in a process and a state of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from sidecar.client import SidecarClient
+from sidecar.domain.errors import Unavailable
+
+_PREFIX = "MEMORY_SIDECAR_"
+# What is measured may be configured; where it runs and over what is the benchmark's own.
+_KEPT = _PREFIX + "EMBEDDINGS_"
+_READY_SECONDS = 60.0
+_END_SECONDS = 15.0
+
+
+@asynccontextmanager
+async def own_service(workspace: Path) -> AsyncIterator[SidecarClient]:
+    """A client of a fresh service over a workspace, ended and its state removed afterwards.
+
+    The `MEMORY_SIDECAR_EMBEDDINGS_*` variables reach it, no others. Raises `Unavailable` when it does not
+    start; it says why on its own stderr.
+    """
+    secret = secrets.token_urlsafe(32)
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(_PREFIX) or name.startswith(_KEPT)
+    }
+    environment |= {f"{_PREFIX}OPERATOR_TOKEN": secret, f"{_PREFIX}LOG_LEVEL": "error"}
+    with tempfile.TemporaryDirectory(prefix="memory-sidecar-benchmark-") as directory:
+        flags = ("--workspace", str(workspace), "--state-dir", f"{directory}/state", "--port", "0")
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "sidecar", "serve", *flags, stdout=asyncio.subprocess.PIPE, env=environment
+        )
+        try:
+            async with SidecarClient.over_tcp(await _address(process), secret) as client:
+                yield client
+        finally:
+            await _end(process)
+
+
+async def _address(process: asyncio.subprocess.Process) -> str:
+    """The address in the ready line."""
+    assert process.stdout is not None  # noqa: S101 - it was asked for as a pipe
+    try:
+        line = await asyncio.wait_for(process.stdout.readline(), _READY_SECONDS)
+    except TimeoutError as error:
+        raise Unavailable("the service did not become ready in time") from error
+    if not line:
+        raise Unavailable("the service did not start")
+    return line.decode().split()[-1]
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), _END_SECONDS)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
