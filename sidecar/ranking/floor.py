@@ -40,11 +40,12 @@ class DefaultFloor(msgspec.Struct, frozen=True):
 
     Hits within `near` of the best always stay: they say the same of the query. Of the others those stay that
     reach `relative` of the best, at most `most` of them where the best has all of the query (`full`), `few`
-    where it is just `strong`. Below that the list gets shorter still, down to one hit at `lowest`; a hit that
-    shares no word with the query needs at least that.
+    where it is just `strong`. Below that the list gets shorter still, down to one hit at `lowest`. A hit that
+    shares no word with the query needs `meaning`: static vectors see some likeness in anything.
     """
 
     lowest: float = 0.05
+    meaning: float = 0.2
     strong: float = 0.35
     full: float = 1.0
     relative: float = 0.4
@@ -55,7 +56,7 @@ class DefaultFloor(msgspec.Struct, frozen=True):
 
     def keeps(self, place: int, score: float, text: float, best: float) -> bool:
         """By the best hit's strength, the share of it that is reached, and the place in the list."""
-        if score <= 0 or (score < self.lowest and (text <= 0 or place > 0)):
+        if score <= 0 or (text <= 0 and score < self.meaning) or (score < self.lowest and place > 0):
             return False
         if best < self.strong:
             share = max(0.0, best - self.lowest) / (self.strong - self.lowest)

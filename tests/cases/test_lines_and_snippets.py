@@ -89,7 +89,7 @@ async def test_utf_16_is_read_and_latin_1_read_as_far_as_it_goes_and_named(servi
     hit = (await both(service, "sundial"))[0]
     assert (hit.path, hit.text) == ("memory/u16.md", "The sundial needs paint")
     assert (await both(service, "Pavillon"))[0].path == "memory/l1.md"
-    skipped = (await service.call("memory.status", {}))["details"]["skipped"]
+    skipped = (await service.call("memory.status", {}))["details"]["partlyIndexed"]
     assert "memory/l1.md" in [item["path"] for item in skipped]
 
 
@@ -137,7 +137,9 @@ async def test_a_few_lines_of_a_huge_file_are_read_at_once_while_other_notes_are
         assert len(await both(service, "kiln")) == 20
     await service.ready()
     details = (await service.call("memory.status", {}))["details"]
-    assert ("memory/huge.md", "too-large") in [(item["path"], item["reason"]) for item in details["skipped"]]
+    assert ("memory/huge.md", "too-large") in [
+        (item["path"], item["reason"]) for item in details["partlyIndexed"]
+    ]
     assert (await both(service, "head line"))[0].path == "memory/huge.md"
     peak = next(row for row in process.read_text().splitlines() if row.startswith("VmHWM"))
     assert int(peak.split()[1]) < MEMORY_LIMIT_KIB
