@@ -12,6 +12,7 @@ from sidecar.index.entries import DocumentEntry
 from sidecar.index.view import View
 from sidecar.ranking.adjust import Adjustment, adjustments
 from sidecar.ranking.fusion import Scored
+from sidecar.ranking.names import name_of, name_tier
 from sidecar.ranking.parameters import Parameters
 from sidecar.text.prepare import CURATED
 
@@ -34,24 +35,26 @@ def order(
     view: View,
     scored: Scored,
     *,
+    query: str,
     today: datetime.date,
     projects: tuple[str, ...] | None,
     parameters: Parameters,
 ) -> Iterator[Ranked]:
-    """The units that a hit may start from, best first.
+    """The units that a hit may start from, best first; those of a file that the query names come before all.
 
     Entries with a malformed annotation are never seen (U§10); with `projects`, nor are entries with a key
     that is not active. The number of hits that is asked for changes nothing here, so every answer is a
     prefix of a longer one.
     """
     active = frozenset(projects or ())
+    name = name_of(query)
     seeds = scored.seeds.tolist()
     head = [
         ranked
         for index in seeds[: parameters.adjusted]
         if (ranked := _ranked(view, scored, index, today, active, parameters)) is not None
     ]
-    head.sort(key=lambda ranked: -ranked.score)
+    head.sort(key=lambda ranked: (-name_tier(name, ranked.entry.path), -ranked.score))
     yield from head
     for index in seeds[parameters.adjusted :]:
         ranked = _ranked(view, scored, index, today, active, parameters)

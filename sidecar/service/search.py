@@ -143,6 +143,7 @@ class SearchService:
             ranking = order(
                 view,
                 scored,
+                query=request.query,
                 today=self._today(),
                 projects=request.active_project_keys,
                 parameters=self._parameters,

@@ -55,3 +55,19 @@ async def test_an_explained_hit_says_what_words_and_meaning_gave(example: Any) -
         if name not in ("text", "vector"):
             factors *= factor
     assert abs((parts["text"] + 0.3 * parts["vector"]) * factors - plain["score"]) < 1e-4
+
+
+async def test_a_file_that_the_query_names_comes_first(launcher: Any, workspace: Path, write: Any) -> None:
+    write(
+        workspace,
+        {
+            "memory/house.md": "The gutters are cleaned in autumn.\n",
+            "memory/garden.md": "- house house house\n- the house by the garden\n- a house\n",
+        },
+    )
+    service = launcher.serve(workspace)
+    await service.ready()
+    for query in ("house", "house.md", "memory/house.md"):
+        assert (await service.search(query))["hits"][0]["reference"]["id"] == "memory/house.md"
+        assert (await service.search_v1(query))["results"][0]["path"] == "memory/house.md"
+    assert service.stop() == 0
