@@ -25,8 +25,8 @@ _PRIVATE = re.compile(
 _BEARER = re.compile(r"(bearer\s+)[^\s'\",]+", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _MARK = "sidecar_logs"
-# These say in every line what our own lines say better.
-_NOISY = ("asyncio", "aiohttp.access", "watchfiles", "urllib3", "markdown_it")
+# These say in every line what our own lines say better; aiosqlite would even log what it stores.
+_NOISY = ("asyncio", "aiohttp.access", "aiosqlite", "watchfiles", "urllib3", "markdown_it")
 
 
 def configure(level: str, *, stream: TextIO | None = None) -> None:

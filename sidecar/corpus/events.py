@@ -13,12 +13,18 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from watchfiles import Change, watch
+from watchfiles._rust_notify import WatchfilesRustInternalError
 
 Changes = set[tuple[Change, str]]
 
 # A batch is handed over once it has been quiet for one step, or after the debounce time at the latest.
 _DEBOUNCE_MS: Final = 40
 _STEP_MS: Final = 20
+
+# The library gives up when an event names a file that is not UTF-8. The watch is then armed anew after a
+# pause that doubles each time: such a file must neither blind the watch for all others nor keep it busy.
+_FIRST_PAUSE_SECONDS: Final = 1.0
+_LONGEST_PAUSE_SECONDS: Final = 60.0
 
 # The library tells every batch at INFO: one line for each save would drown the log.
 logging.getLogger("watchfiles.main").setLevel(logging.WARNING)
@@ -47,7 +53,9 @@ class ArmedWatch:
         self._armed: asyncio.Future[None] = self._loop.create_future()
         self._finished = asyncio.Event()
         self._stop = False
+        self._halted = threading.Event()
         self._said_armed = False
+        self._gap = False
         self._thread = threading.Thread(target=self._run, name="sidecar-watch")
 
     async def start(self) -> None:
@@ -62,6 +70,7 @@ class ArmedWatch:
     async def close(self) -> None:
         """End the watch and its thread. May be called at any time, and again."""
         self._stop = True
+        self._halted.set()
         if self._thread.ident is not None:
             await self._finished.wait()
             self._thread.join()
@@ -74,28 +83,47 @@ class ArmedWatch:
         if not self._said_armed:
             self._said_armed = True
             self._post(self._set_armed)
+        if self._gap:
+            self._gap = False
+            self._post(self._hand_over, None)
         return self._stop or self._loop.is_closed()
 
     def _run(self) -> None:
         failure: Exception | None = None
+        pause = _FIRST_PAUSE_SECONDS
         try:
-            for changes in watch(
-                *self._folders,
-                watch_filter=None,
-                debounce=_DEBOUNCE_MS,
-                step=_STEP_MS,
-                stop_event=self,
-                debug=False,
-                force_polling=False,
-                recursive=False,
-                # To ignore refused folders would also hide that no inotify watch is left.
-                ignore_permission_denied=False,
-            ):
-                self._post(self._hand_over, self._translate(changes))
+            while not self._watch_until_misled():
+                self._post(self._hand_over, None)
+                self._halted.wait(pause)
+                pause = min(_LONGEST_PAUSE_SECONDS, 2 * pause)
+                self._gap = True
         except (OSError, RuntimeError) as error:
             failure = error
         finally:
             self._post(self._finish, failure)
+
+    def _watch_until_misled(self) -> bool:
+        """Hand over changes until told to stop (True), or until a name stops the library (False)."""
+        changes = watch(
+            *self._folders,
+            watch_filter=None,
+            debounce=_DEBOUNCE_MS,
+            step=_STEP_MS,
+            stop_event=self,
+            debug=False,
+            force_polling=False,
+            recursive=False,
+            # To ignore refused folders would also hide that no inotify watch is left.
+            ignore_permission_denied=False,
+        )
+        try:
+            for batch in changes:
+                self._post(self._hand_over, self._translate(batch))
+        except WatchfilesRustInternalError:
+            if not self._said_armed:
+                raise
+            return self._stop
+        return True
 
     def _post(self, function: Callable[..., None], *arguments: object) -> None:
         try:

@@ -31,8 +31,8 @@ class StrictFloor(msgspec.Struct, frozen=True):
     final: bool = True
 
     def keeps(self, place: int, score: float, text: float, best: float) -> bool:  # noqa: ARG002
-        """By the score alone."""
-        return score >= self.minimum
+        """By the score alone, as callers see it: to six decimals."""
+        return round(score, 6) >= self.minimum
 
 
 class DefaultFloor(msgspec.Struct, frozen=True):
@@ -77,4 +77,4 @@ class FileShapedFloor(msgspec.Struct, frozen=True):
         """With a minimum: at least that, or matched by words. Without one: the default rule."""
         if self.minimum is None:
             return self.without.keeps(place, score, text, best)
-        return score >= self.minimum or text > 0
+        return round(score, 6) >= self.minimum or text > 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from sidecar.adapters.file_shaped import FileShapedManager
 from sidecar.corpus.rules import ExtraPath
 from sidecar.corpus.scan import Corpus
 from sidecar.corpus.watch import Watcher
-from sidecar.domain.errors import SettingsError
+from sidecar.domain.errors import SettingsError, SidecarError
 from sidecar.domain.provider import MemoryProvider
 from sidecar.embedding.contract import Embedder
 from sidecar.index.agent_index import AgentIndex
@@ -145,13 +144,17 @@ class AgentRuntime:
         """End the tasks, then close watcher and index; what was published stays."""
         for task in self._tasks:
             task.cancel()
-        for task in self._tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._watcher.close()
-        await self._index.close()
+        try:
+            await self._index.close()
+        except SidecarError as error:
+            log.warning("the index did not close cleanly: %s", error.message)
 
     async def _maintain(self) -> None:
         while True:
             await asyncio.sleep(MAINTAIN_SECONDS)
-            await self._index.maintain()
+            try:
+                await self._index.maintain()
+            except SidecarError as error:
+                log.warning("clean-up failed: %s", error.message)

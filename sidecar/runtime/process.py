@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import Mapping
@@ -33,6 +34,7 @@ from sidecar.wire.rules import Params
 
 log = logging.getLogger(__name__)
 
+ROTATION_SECONDS = 2.0
 LOCAL_PRINCIPAL = Principal(name="command-line", role="operator", scopes=(READ_SCOPE,))
 
 
@@ -109,10 +111,19 @@ class Sidecar:
             ) from error
         state.write_endpoint(Endpoint(host=settings.host, port=port, pid=os.getpid()))
         self._stack.callback(state.clear_endpoint)
+        rotation = asyncio.create_task(self._rotate(tokens), name="token rotation")
+        self._stack.push_async_callback(_cancelled, rotation)
         for agent in self.agents.values():
             agent.start()
         log.info("listening", extra={"port": port, "agents": len(self.agents)})
         return port
+
+    async def _rotate(self, tokens: TokenStore) -> None:
+        """Secrets that change on disk are in force within seconds, without a restart (spec §3)."""
+        while True:
+            await asyncio.sleep(ROTATION_SECONDS)
+            for name in await asyncio.to_thread(tokens.reload):
+                log.info("token rotated", extra={"token_name": name})
 
     def _readiness(self, principal: Principal) -> tuple[bool, dict[str, object]]:
         visible = visible_agents(principal, tuple(self.agents))
@@ -138,6 +149,11 @@ class LocalCaller:
         return await self._sidecar.dispatcher.call(
             method, Call(params=asked, principal=LOCAL_PRINCIPAL, context=context)
         )
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def _always_current() -> None:

@@ -39,9 +39,6 @@ class HealthReport:
     async def report(self) -> Health:
         """The status word, why it is not `ready`, and the details."""
         reasons = self._indexer.gaps()
-        failure = self._indexer.failure
-        if failure is not None:
-            return Health(status="unavailable", message=failure, details=self._details())
         return Health(
             status="degraded" if reasons else "ready",
             message="; ".join(reasons) or None,

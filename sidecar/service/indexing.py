@@ -34,6 +34,8 @@ BATCH_FILES = 128
 BATCH_BYTES = 1024 * 1024
 SETTLED_NS = 2_000_000_000
 BACKFILL_BLOCKS = 256
+FIRST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 30.0
 Progress = Callable[[int, int], None]
 Phase = Literal["starting", "scanning", "indexing", "idle"]
 
@@ -93,6 +95,8 @@ class Indexer:
     def gaps(self) -> tuple[str, ...]:
         """Why an answer may miss something just now; empty when the index is whole."""
         reasons = []
+        if self.failure is not None:
+            reasons.append(self.failure)
         if not self.first_scan.is_set():
             reasons.append("the first scan is still being indexed")
         for folder in self.last_scan.unreadable if self.last_scan is not None else ():
@@ -106,14 +110,24 @@ class Indexer:
         self._watcher.poke(paths)
 
     async def run(self) -> None:
-        """Follow the watcher's hints (the first asks for a full scan) until cancelled."""
+        """Follow the watcher's hints (the first asks for a full scan) until cancelled.
+
+        Whatever fails (a full disk, a damaged store) is told in status and tried again after a pause, which
+        doubles up to half a minute: the process goes on, and heals by itself once the cause is gone.
+        """
+        pause = FIRST_PAUSE_SECONDS
         async for hints in self._watcher.hints():
             try:
                 await self._follow(hints)
+            except Exception:  # the supervisor of this agent's writer: nothing may end it silently
+                self.failure = "the index cannot be brought up to date; the log says why"
+                log.exception("indexing failed, trying again in %g s", pause)
+                await asyncio.sleep(pause)
+                pause = min(LONGEST_PAUSE_SECONDS, 2 * pause)
+                self._watcher.poke(None)
+            else:
                 self.failure = None
-            except (CorpusError, Unavailable, OSError) as error:
-                self.failure = "the index cannot be brought up to date"
-                log.exception("indexing failed", extra={"reason": type(error).__name__})
+                pause = FIRST_PAUSE_SECONDS
 
     async def _follow(self, hints: Hints) -> None:
         if not hints.full:

@@ -104,6 +104,8 @@ class Reader:
     ) -> ReadResult:
         first, last = span
         if chars is not None:
+            if chars[1] > len(lines[first - 1]):
+                return NOT_FOUND
             text = lines[first - 1][chars[0] : chars[1]]
             return self._found(path, first, [text], False, named, chars)
         asked = last if line_count is None else min(last, first + line_count - 1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterator
+from unicodedata import normalize
 
 import msgspec
 import numpy as np
@@ -85,10 +86,11 @@ class SearchService:
 
     async def search(self, request: SearchRequest, floor: Floor) -> SearchResult:
         """The hits of a query that the floor keeps. No text is an error; mere signs find nothing."""
-        query = request.query[:MOST_QUERY_CHARACTERS]
+        # Normalised before it is cut: some single characters stand for a whole phrase.
+        query = normalize("NFKC", request.query[:MOST_QUERY_CHARACTERS])[:MOST_QUERY_CHARACTERS]
         terms = query_terms(query)
         notices = []
-        if len(query) < len(request.query):
+        if len(request.query) > MOST_QUERY_CHARACTERS:
             notices.append(f"only the first {MOST_QUERY_CHARACTERS} characters of the query were used")
         if len(terms) >= QUERY_TERMS:
             notices.append(f"only {QUERY_TERMS} distinct terms of the query were used")

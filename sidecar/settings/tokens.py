@@ -132,10 +132,27 @@ def generated_tokens(state_dir: Path) -> tuple[TokenSettings, ...]:
 
 
 def create_tokens(state_dir: Path) -> None:
-    """Create the generated tokens that do not exist yet (mode 0600); a concurrent start wins or loses."""
+    """Create the generated tokens that do not exist yet (mode 0600); a concurrent start wins or loses.
+
+    They are derived state: one that was cut short or emptied is made anew.
+    """
     for token in generated_tokens(state_dir):
-        if token.secret_file is not None and not token.secret_file.exists():
-            write_private(token.secret_file, f"{secrets.token_urlsafe(32)}\n".encode(), replace=False)
+        path = token.secret_file
+        if path is None:
+            continue
+        damaged = path.is_file() and not path.is_symlink() and _is_damaged(path)
+        if damaged:
+            log.warning("generated token was damaged and is made anew", extra={"token_name": token.name})
+        if damaged or not path.exists():
+            write_private(path, f"{secrets.token_urlsafe(32)}\n".encode(), replace=damaged)
+
+
+def _is_damaged(path: Path) -> bool:
+    try:
+        secret = path.read_bytes().strip()
+    except OSError:
+        return False
+    return len(secret) < SHORTEST_SECRET or not _HEADER_SAFE.match(secret.decode("latin-1"))
 
 
 def read_secret(token: TokenSettings, environ: Mapping[str, str] = os.environ) -> str:

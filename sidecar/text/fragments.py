@@ -6,7 +6,7 @@ import re
 
 from sidecar.domain.memory import LineRange
 
-_FRAGMENT = re.compile(r"L(\d{1,9})(?:-L(\d{1,9}))?(?:@c(\d{1,9})-(\d{1,9}))?\Z")
+_FRAGMENT = re.compile(r"L([0-9]{1,9})(?:-L([0-9]{1,9}))?(?:@c([0-9]{1,9})-([0-9]{1,9}))?\Z")
 
 
 def format_fragment(lines: LineRange) -> str:
