@@ -80,8 +80,20 @@ def vectors_for(documents: Iterable[IndexDocument]) -> dict[bytes, NDArray[np.fl
     return {block.hash: vector(block.text) for doc in documents for block in doc.blocks}
 
 
+opened: list[AgentIndex] = []
+
+
 async def open_index(directory: Path, **options: object) -> AgentIndex:
-    return await AgentIndex.open(directory, **{"model": MODEL, "layout": LAYOUT, **options})  # type: ignore[arg-type]
+    """An index that is closed after the test at the latest."""
+    index = await AgentIndex.open(directory, **{"model": MODEL, "layout": LAYOUT, **options})  # type: ignore[arg-type]
+    opened.append(index)
+    return index
+
+
+async def close_all() -> None:
+    """Close what a failed test left open: its threads would keep the test run from ending."""
+    while opened:
+        await opened.pop().close()
 
 
 async def put(index: AgentIndex, *documents: IndexDocument) -> None:

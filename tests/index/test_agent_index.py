@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from index_builders import (
     LAYOUT,
     Model,
+    close_all,
     contents,
     digest,
     document,
@@ -341,6 +342,12 @@ STEPS = st.lists(
 @given(steps=STEPS)
 def test_after_any_changes_exactly_the_live_text_is_found(steps: list[tuple[str, object]]) -> None:
     async def run(directory: Path) -> None:
+        try:
+            await follow(directory)
+        finally:
+            await close_all()
+
+    async def follow(directory: Path) -> None:
         index = await open_index(directory)
         model: dict[str, list[str]] = {}
         for kind, given_ in steps:

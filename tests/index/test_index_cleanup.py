@@ -112,6 +112,33 @@ async def test_changes_and_searches_go_on_during_a_clean_up(tmp_path: Path) -> N
     await index.close()
 
 
+async def test_what_is_removed_while_a_word_index_is_written_anew_does_not_come_back(tmp_path: Path) -> None:
+    lines = [document(f"{n}.md", f"word{n} common") for n in range(1500)]
+    index = await open_index(tmp_path, model=None)
+    await index.apply(lines)
+    for attempt in range(1, 6):
+        await index.apply(removals=[f"{attempt}.md"])
+        running, next_one = (tmp_path / "lexical" / f"memory-{n}" for n in (attempt, attempt + 1))
+        cleaning = asyncio.create_task(index.maintain())
+        async with asyncio.timeout(20):
+            while not next_one.exists():  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        await index.apply(removals=[f"{attempt + 100}.md"])
+        overlapped = running.exists()
+        await asyncio.wait_for(cleaning, 20)
+        assert found_by_words(index.view(), f"word{attempt}", f"word{attempt + 100}", "word7") == {
+            ("7.md", 1)
+        }
+        if overlapped:
+            break
+    else:
+        pytest.fail("no removal fell into a clean-up")
+    await index.close()
+    index = await open_index(tmp_path, model=None)
+    assert index.repairs == ()
+    await index.close()
+
+
 async def test_a_clean_index_is_not_written_again_by_a_clean_up(tmp_path: Path) -> None:
     index = await with_a_secret(tmp_path)
     await index.maintain()
