@@ -259,6 +259,8 @@ def test_a_place_that_may_not_be_written_is_refused_in_words(tmp_path: Path) -> 
         check=False,
         cwd=REPOSITORY,
     )
+    if done.returncode == 127:
+        pytest.skip("another user cannot load this interpreter here")
     assert done.stdout.splitlines() == [
         "refused", f"state directory {tmp_path / 'state'}: Permission denied",
     ], done.stderr  # fmt: skip
