@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -192,3 +195,46 @@ async def test_params_that_are_no_object_are_seen_as_empty(example: Any, params:
     status, frame = await example.post(f"/rpc/{SEARCH}", params)
     assert status == 400
     assert frame["error"]["message"] == "query must be a non-empty string"
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        (SEARCH, {"query": "boiler"}),
+        (SEARCH, {"version": 2, "query": "boiler"}),
+        (GET, {"reference": OWN}),
+        (STATUS, {}),
+        ("sidecar.refresh", {}),
+    ],
+)
+async def test_a_caller_revoked_after_the_door_admitted_it_gets_nothing(
+    example: Any, eventually: Any, method: str, params: dict[str, Any]
+) -> None:
+    body = json.dumps(params).encode()
+    head = (
+        f"POST /rpc/{method} HTTP/1.1\r\nHost: localhost\r\n"
+        f"Authorization: Bearer {example.operator_token}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nExpect: 100-continue\r\n"
+        "Connection: close\r\n\r\n"
+    )
+    reader, writer = await asyncio.open_connection("127.0.0.1", example.port)
+    writer.write(head.encode())
+    # It asks for the body in the same turn in which the door lets it in.
+    assert b" 100 " in await asyncio.wait_for(reader.readline(), 20)
+    replacement = secrets.token_urlsafe(32)
+    (example.state / "operator.token").write_text(replacement)
+
+    async def rotated() -> bool:
+        return (await example.post(f"/rpc/{STATUS}", {}, token=replacement))[0] == 200
+
+    await eventually(rotated)
+    writer.write(body)
+    answer = await asyncio.wait_for(reader.read(), 20)
+    writer.close()
+    start, _, text = answer.lstrip(b"\r\n").partition(b"\r\n\r\n")
+    assert start.startswith(b"HTTP/1.1 503 ")
+    assert json.loads(text)["error"] == {
+        "code": "UNAVAILABLE",
+        "message": "Memory request authority is no longer active",
+        "details": {"code": "ACCESS_DENIED"},
+    }
