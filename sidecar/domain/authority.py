@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Literal
 
 import msgspec
@@ -59,15 +59,22 @@ class HostOperation(msgspec.Struct, frozen=True, kw_only=True):
 Authority = Operator | Session | HostOperation
 
 
+async def nothing_pending() -> None:
+    """The `settle` of a caller whose authority depends on no session row."""
+
+
 class CallerContext(msgspec.Struct, frozen=True, kw_only=True):
     """An authority together with the check that it still holds.
 
     `assert_current` raises when the caller was revoked, disconnected or replaced; it is called before and
-    after every awaited step, and what was obtained before a revocation is discarded (U§4).
+    after every awaited step, and what was obtained before a revocation is discarded (U§4). `settle` waits,
+    within a bound, for session rows that are being written, and comes before it (U§6). `identity` names the
+    caller beyond one connection or lease: a cursor is bound to it (spec §5.1).
     """
 
     authority: Authority
     assert_current: Callable[[], None]
+    settle: Callable[[], Awaitable[None]] = nothing_pending
     identity: str = ""
 
 

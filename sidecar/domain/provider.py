@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
@@ -85,3 +85,23 @@ class MemoryProvider(Protocol):
     async def open(self, agent_id: str, context: CallerContext, purpose: Purpose) -> ProviderHandle:
         """A handle bound to this caller; raises `Unavailable` when it cannot be had."""
         ...
+
+
+class ProviderSetup(msgspec.Struct, frozen=True, kw_only=True):
+    """What a provider outside of the index is built from: its agent, and its own raw table of settings.
+
+    `options` is `[agents.<id>.<provider>]` as written; the provider validates it and raises `SettingsError`
+    with the key and what it accepts. `workspace` is the agent's folder where one is configured.
+    """
+
+    agent_id: str
+    options: Mapping[str, object]
+    workspace: str | None = None
+
+
+ProviderFactory = Callable[[ProviderSetup], MemoryProvider]
+"""What an entry point of the group `memory_sidecar.providers` names.
+
+The provider may have two more methods: `async start()`, called once before the first `open`, and
+`async aclose()`, called once at the end.
+"""
