@@ -114,6 +114,7 @@ class AgentRuntime:
         embeddings: EmbeddingSettings,
         embedder: Embedder | None,
         offload: Offload,
+        recorded_origin: RecordedOrigin = none_recorded,
     ) -> AgentRuntime:
         """Open the agent's index, repairing what needs it, and build everything over it."""
         if settings.workspace is None:
@@ -136,6 +137,7 @@ class AgentRuntime:
             embedder=embedder,
             embedding_provider=embeddings.provider,
             offload=offload,
+            recorded_origin=recorded_origin,
         )
 
     def start(self) -> None:
