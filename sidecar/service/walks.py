@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from sidecar.domain.errors import CursorExpired, ProviderFailed
-from sidecar.domain.memory import Citation, Hit, LineRange, ScoreParts, Source
+from sidecar.domain.memory import Citation, LineRange, ScoreParts, Source
 from sidecar.service.cursors import new_walk_id
 from sidecar.service.descent import Descent
 from sidecar.service.offload import Offload
@@ -46,9 +46,14 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class KeptHit(msgspec.Struct, frozen=True, kw_only=True):
-    """A hit without its text. `twins` are the other places of the same text."""
+    """A hit without its text. `twins` are the other places of the same text.
+
+    `before` are places of earlier hits with the very same lines in the same file: entries of other projects
+    may say the same. Whoever looks for this hit leaves a copy to each of them.
+    """
 
     place: Place
+    before: tuple[Place, ...]
     twins: tuple[Place, ...]
     project_keys: tuple[str, ...]
     source: Source
@@ -183,19 +188,24 @@ def _written(rest: Descent, first: int, steps: int) -> tuple[KeptHit, ...] | Non
     """Go on for some steps; all hits from `first` on once there are no more, else None."""
     if rest.advance(MOST_HITS, steps):
         return None
-    return tuple(_kept(hit) for hit in rest.hits[first:])
-
-
-def _kept(hit: Hit) -> KeptHit:
-    own, *twins = [_place(citation) for citation in hit.citations]
-    return KeptHit(
-        place=own,
-        twins=tuple(twins),
-        project_keys=hit.recall.project_keys if hit.recall is not None else (),
-        source=hit.source,
-        score=hit.score,
-        parts=hit.parts,
-    )
+    before: dict[object, list[Place]] = {}
+    kept: list[KeptHit] = []
+    for hit in rest.hits:
+        own, *twins = [_place(citation) for citation in hit.citations]
+        others = before.setdefault((own.path, own.revision, own.where.chars), [])
+        kept.append(
+            KeptHit(
+                place=own,
+                before=tuple(others),
+                twins=tuple(twins),
+                project_keys=hit.recall.project_keys if hit.recall is not None else (),
+                source=hit.source,
+                score=hit.score,
+                parts=hit.parts,
+            )
+        )
+        others.append(own)
+    return tuple(kept[first:])
 
 
 def _place(citation: Citation) -> Place:
