@@ -7,7 +7,6 @@ short steps while no search runs, or at once when somebody waits for it.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections import OrderedDict, deque
@@ -89,7 +88,8 @@ class Walks:
         self._offload = offload
         self._quiet = quiet
         self._clock = clock
-        self._walks: OrderedDict[bytes, Walk] = OrderedDict()
+        self._walks: dict[bytes, Walk] = {}  # in the order in which they were begun
+        self._used: OrderedDict[bytes, None] = OrderedDict()  # the one used longest ago first
         self._unwritten: deque[bytes] = deque()
         self._kept_hits = 0
         self._writer: asyncio.Task[None] | None = None
@@ -100,11 +100,12 @@ class Walks:
         self._sweep()
         walk_id = new_walk_id()
         self._walks[walk_id] = Walk(rest, partial=partial, began=self._clock())
+        self._used[walk_id] = None
         self._unwritten.append(walk_id)
-        while len(self._unwritten) > MOST_UNWRITTEN:
-            self._drop(self._unwritten[0])
+        if len(self._unwritten) > MOST_UNWRITTEN:
+            self._drop(next((each for each in self._unwritten if not self._walks[each].awaited), walk_id))
         while len(self._walks) > MOST_WALKS:
-            self._drop(next(iter(self._walks)))
+            self._drop(next(iter(self._used)))
         if self._writer is None and not self._closed:
             self._writer = asyncio.create_task(self._write_all(), name="walks")
         return walk_id
@@ -115,7 +116,7 @@ class Walks:
         walk = self._walks.get(walk_id)
         if walk is None or self._closed:
             raise CursorExpired(EXPIRED)
-        self._walks.move_to_end(walk_id)
+        self._used.move_to_end(walk_id)
         if not walk.written.is_set():
             walk.awaited = True
             self._unwritten.remove(walk_id)
@@ -133,18 +134,21 @@ class Walks:
         writer = self._writer
         if writer is not None:
             writer.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await writer
+            await asyncio.gather(writer, return_exceptions=True)
         for walk_id in list(self._walks):
             self._drop(walk_id)
 
     def _sweep(self) -> None:
         limit = self._clock() - KEPT_SECONDS
-        for walk_id in [key for key, walk in self._walks.items() if walk.began <= limit]:
+        while self._walks:
+            walk_id, walk = next(iter(self._walks.items()))
+            if walk.began > limit:
+                return
             self._drop(walk_id)
 
     def _drop(self, walk_id: bytes) -> None:
         walk = self._walks.pop(walk_id)
+        del self._used[walk_id]
         self._kept_hits -= len(walk.hits)
         if not walk.written.is_set():
             self._unwritten.remove(walk_id)
@@ -181,7 +185,7 @@ class Walks:
         self._kept_hits += len(hits)
         walk.written.set()
         while self._kept_hits > MOST_KEPT_HITS:
-            self._drop(next(iter(self._walks)))
+            self._drop(next(iter(self._used)))
 
 
 def _written(rest: Descent, first: int, steps: int) -> tuple[KeptHit, ...] | None:
