@@ -45,6 +45,7 @@ _DAY = 2.0
 _MONTH = 1.5
 _ANNIVERSARY = 1.2
 _WIDER = 0.3
+_PLAIN_LETTERS = 0.3
 
 
 class QueryTerm(msgspec.Struct, frozen=True):
@@ -112,8 +113,7 @@ def _keep(found: dict[str, QueryTerm], term: QueryTerm) -> None:
 
 def _weighted(atom: Atom) -> Iterator[tuple[str, float, TermKind]]:
     if atom.kind == "word" or atom.kind == "emoji":
-        if atom.whole is not None:
-            yield atom.whole, _WORD, atom.kind
+        yield from _word_weights(atom)
         return
     if atom.kind in ("han", "hangul", "unspaced"):
         yield from _run_weights(atom)
@@ -133,6 +133,14 @@ def _weighted(atom: Atom) -> Iterator[tuple[str, float, TermKind]]:
     for written in atom.dates:
         for term, weight in _dated(written):
             yield term, weight, "date"
+
+
+def _word_weights(atom: Atom) -> Iterator[tuple[str, float, TermKind]]:
+    """A word with umlauts is asked for as they are written out, for the index keeps both under that."""
+    if atom.spelled is not None:
+        yield atom.spelled, _WORD, atom.kind
+    if atom.whole is not None:
+        yield atom.whole, _WORD if atom.spelled is None else _PLAIN_LETTERS, atom.kind
 
 
 def _run_weights(atom: Atom) -> Iterator[tuple[str, float, TermKind]]:
