@@ -138,6 +138,7 @@ class _Routes:
             authority=Operator(scopes=principal.scopes, connection_id=connection),
             assert_current=assert_current,
             identity=principal.name,
+            token_name=principal.name,
         )
 
 

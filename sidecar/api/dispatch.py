@@ -9,7 +9,8 @@ import msgspec
 
 from sidecar.domain.authority import CallerContext, Principal
 from sidecar.domain.errors import Forbidden, InvalidRequest
-from sidecar.policy.access import READ_SCOPE, has_scope
+from sidecar.policy.access import READ_SCOPE, Deny, has_scope
+from sidecar.service.audit import Audit
 from sidecar.wire.rules import Params
 
 Payload = dict[str, object]
@@ -34,8 +35,10 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
 class Dispatcher:
     """Finds the method and checks role and scope before any parameter is looked at (spec §3, U§1)."""
 
-    def __init__(self, methods: Mapping[str, Method]) -> None:
+    def __init__(self, methods: Mapping[str, Method], *, audit: Audit | None = None) -> None:
+        """Refusals are recorded in `audit`, or in one that nobody reads."""
         self._methods = dict(methods)
+        self._audit = audit or Audit()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -48,14 +51,22 @@ class Dispatcher:
         if entry is None:
             raise InvalidRequest(f"unknown method: {method[:100]}")
         if entry.role is not None and call.principal.role != entry.role:
-            raise Forbidden(f"unauthorized role: {call.principal.role}")
+            raise self._refused(method, call, Forbidden(f"unauthorized role: {call.principal.role}"))
         if not has_scope(call.principal.scopes, entry.scope):
-            raise Forbidden(
-                f"missing scope: {entry.scope}",
-                details={
-                    "code": "MISSING_SCOPE",
-                    "missingScope": entry.scope,
-                    "requiredScopes": [entry.scope],
-                },
-            )
+            raise self._refused(method, call, missing_scope(entry.scope))
         return await entry.handler(call)
+
+    def _refused(self, method: str, call: Call, error: Forbidden) -> Forbidden:
+        principal = call.principal
+        self._audit.decided(
+            Deny(error.message), token_name=principal.name, authority=principal.role, agent="", method=method
+        )
+        return error
+
+
+def missing_scope(scope: str) -> Forbidden:
+    """What a caller without a scope is told (U§1)."""
+    return Forbidden(
+        f"missing scope: {scope}",
+        details={"code": "MISSING_SCOPE", "missingScope": scope, "requiredScopes": [scope]},
+    )

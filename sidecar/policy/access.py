@@ -46,7 +46,6 @@ NO_SCOPE = Deny(f"missing scope: {READ_SCOPE}")
 OPERATOR = Allow("operator")
 OWNER = Allow("owner-private")
 CONVERSATION = Allow("conversation")
-LEGACY_HOST_TRUSTED = Allow("legacy-host-trusted")
 FULL_HEALTH = Allow("health-full")
 STATUS_ONLY = Allow("health-status-only")
 HOST_REFRESH = Allow("host-refresh")
@@ -98,11 +97,6 @@ def read_memory(authority: Authority, agent_id: str, *, sandboxed_access: Sandbo
             return NO_AUDIENCE
         case HostOperation():
             return HOST_CANNOT_READ
-
-
-def read_legacy_memory(authority: Authority) -> Verdict:
-    """Notes through the `legacy` provider: whoever the host opened the lease for (spec §5.4)."""
-    return _operator(authority) if isinstance(authority, Operator) else LEGACY_HOST_TRUSTED
 
 
 def read_transcripts(authority: Authority, agent_id: str, *, sandboxed_access: SandboxedAccess) -> Verdict:

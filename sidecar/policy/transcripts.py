@@ -21,7 +21,6 @@ from sidecar.domain.sessions import TranscriptGrant, TranscriptIdentity
 from sidecar.policy import lineage
 from sidecar.policy.access import Deny, SandboxedAccess, read_transcripts
 from sidecar.policy.session_keys import agent_of, is_private_conversation, is_recall_run_of, main_session
-from sidecar.policy.transcript_paths import identify
 
 Visibility = Literal["self", "tree", "agent"]
 Rule = Callable[[TranscriptIdentity, int | None], TranscriptGrant]
@@ -106,12 +105,14 @@ def authorise_hits(
     requester: Requester,
     rows: SessionRows,
     rules: TranscriptRules,
+    identify: Callable[[str], TranscriptIdentity | None],
     reset_cutoff: Callable[[TranscriptIdentity], int | None] = lambda _: None,
 ) -> tuple[TranscriptGrant, ...]:
     """The verdict on each raw hit, without an audience (U§7 "Filter", spec §4.2 `manager.authorize`).
 
-    Hits that are no transcript's are kept, except under a recall pass over sessions. `reset_cutoff` gives
-    the line of a transcript's last reset; without it a recall pass sees nothing of its own conversation.
+    Hits that are no transcript's are kept, except under a recall pass over sessions. `identify` says
+    whose transcript a path names; `reset_cutoff` the line of its last reset, without which a recall pass sees
+    nothing of its own conversation.
     """
     sessions_only = requester.recall is not None and requester.recall.corpus == "sessions"
     view = Transcripts(agent_id=agent_id, rows=rows, rule=_filter_rule(requester, agent_id, rows, rules))

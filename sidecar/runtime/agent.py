@@ -14,6 +14,8 @@ from sidecar.domain.errors import SettingsError, SidecarError
 from sidecar.domain.provider import MemoryProvider
 from sidecar.embedding.contract import Embedder
 from sidecar.index.agent_index import AgentIndex
+from sidecar.service.audit import Audit
+from sidecar.service.decisions import Decisions
 from sidecar.service.documents import LAYOUT
 from sidecar.service.health import HealthReport
 from sidecar.service.indexing import Indexer, Progress
@@ -42,6 +44,7 @@ class AgentRuntime:
         embedder: Embedder | None,
         embedding_provider: str,
         offload: Offload,
+        audit: Audit,
     ) -> None:
         self._index = index
         self._shelf = Shelf(corpus)
@@ -75,7 +78,9 @@ class AgentRuntime:
                 reader=Reader(corpus, PROVIDER_ID),
                 health=self.health,
                 offload=offload,
-                sandboxed_access=settings.sandboxed_access,
+                decisions=Decisions(
+                    agent_id=settings.id, sandboxed_access=settings.sandboxed_access, audit=audit
+                ),
             )
         )
         self.manager = (
@@ -94,6 +99,7 @@ class AgentRuntime:
         embeddings: EmbeddingSettings,
         embedder: Embedder | None,
         offload: Offload,
+        audit: Audit,
     ) -> AgentRuntime:
         """Open the agent's index, repairing what needs it, and build everything over it."""
         if settings.workspace is None:
@@ -116,6 +122,7 @@ class AgentRuntime:
             embedder=embedder,
             embedding_provider=embeddings.provider,
             offload=offload,
+            audit=audit,
         )
 
     def start(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import secrets
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -12,18 +13,22 @@ from types import TracebackType
 from typing import Self
 
 from sidecar.api.app import build_app
+from sidecar.api.audit_methods import AuditMethods
 from sidecar.api.dispatch import Call, Dispatcher
 from sidecar.api.door import Door
 from sidecar.api.memory_methods import MemoryMethods
 from sidecar.api.server import Server
+from sidecar.api.session_methods import SessionMethods
 from sidecar.domain.authority import CallerContext, Operator, Principal
 from sidecar.domain.errors import SettingsError, StateError
 from sidecar.embedding.contract import Embedder
 from sidecar.embedding.local import LocalEmbedder
 from sidecar.embedding.offloaded import OffloadedEmbedder
+from sidecar.host.sessions import HostSessions
 from sidecar.policy.access import READ_SCOPE
 from sidecar.policy.roster import visible_agents
 from sidecar.runtime.agent import AgentRuntime
+from sidecar.service.audit import Audit
 from sidecar.service.offload import Offload
 from sidecar.settings.load import Loaded
 from sidecar.settings.model import EmbeddingSettings, watched_roots
@@ -49,7 +54,8 @@ class Sidecar:
         self._stack = AsyncExitStack()
         self._state: StateDirectory | None = None
         self.agents: dict[str, AgentRuntime] = {}
-        self.dispatcher = Dispatcher({})
+        self._audit = Audit()
+        self.dispatcher = Dispatcher({}, audit=self._audit)
 
     async def __aenter__(self) -> Self:
         try:
@@ -84,11 +90,23 @@ class Sidecar:
                 embeddings=settings.embeddings,
                 embedder=embedder,
                 offload=offload,
+                audit=self._audit,
             )
             self._stack.push_async_callback(runtime.close)
             self.agents[agent.id] = runtime
         default = settings.default_agent if settings.default_agent in self.agents else None
-        self.dispatcher = Dispatcher(MemoryMethods(self.agents, default).table())
+        sessions = SessionMethods(
+            agents=self.agents,
+            sessions=HostSessions(self.agents),
+            audit=self._audit,
+            instance=secrets.token_urlsafe(16),
+        )
+        methods = {
+            **MemoryMethods(self.agents, default).table(),
+            **AuditMethods(audit=self._audit, agents=self.agents).table(),
+            **sessions.table(),
+        }
+        self.dispatcher = Dispatcher(methods, audit=self._audit)
 
     async def listen(self) -> int:
         """Follow the workspaces and answer on both listeners; gives the TCP port."""
@@ -97,7 +115,10 @@ class Sidecar:
             raise StateError("the service is not open")
         tokens = TokenStore.open(settings, state.path)
         door = Door(
-            match=tokens.match, allowed_hosts=settings.allowed_hosts, allowed_origins=settings.allowed_origins
+            match=tokens.match,
+            allowed_hosts=settings.allowed_hosts,
+            allowed_origins=settings.allowed_origins,
+            audit=self._audit,
         )
         server = Server(build_app(door=door, dispatcher=self.dispatcher, readiness=self._readiness))
         self._stack.push_async_callback(server.stop)
@@ -144,6 +165,7 @@ class LocalCaller:
             authority=Operator(scopes=LOCAL_PRINCIPAL.scopes, connection_id="command-line"),
             assert_current=_always_current,
             identity=LOCAL_PRINCIPAL.name,
+            token_name=LOCAL_PRINCIPAL.name,
         )
         asked: Params = params
         return await self._sidecar.dispatcher.call(
