@@ -1,13 +1,12 @@
 """A host does whatever hosts do, in any order; a simple model says what holds and what may be seen.
 
 The model knows nothing of records, tables or rules: it counts how often each session changed, remembers for
-each audience the counts that it was given at, and reads the specification's sentences over plain dictionaries.
+each audience the counts that it was given at, and reads the specification over plain dictionaries.
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import msgspec
 import pytest
