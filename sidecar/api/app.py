@@ -49,8 +49,6 @@ def build_app(
     app.router.add_post("/rpc", routes.rpc)
     app.router.add_post("/rpc/{method}", routes.rpc_method)
     app.router.add_get(SOCKET_PATH, sockets.handle, allow_head=False)
-    app.on_shutdown.append(sockets.wind_down)
-    app.on_cleanup.append(sockets.ended)
     return app
 
 

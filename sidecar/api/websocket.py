@@ -69,7 +69,6 @@ class Sockets:
         self._dispatcher = dispatcher
         self._limits = limits
         self._open: set[_Connection] = set()
-        self._finishing: list[asyncio.Task[None]] = []
         self._winding_down = False
 
     def __len__(self) -> int:
@@ -105,14 +104,10 @@ class Sockets:
         ended = [item for item in self._open if item.bearer is not None and not item.bearer.holds()]
         await asyncio.gather(*(item.end(WSCloseCode.POLICY_VIOLATION, b"token rotated") for item in ended))
 
-    async def wind_down(self, _app: web.Application) -> None:
+    async def wind_down(self) -> None:
         """Take no more calls; every socket closes once its calls are answered, within `drain_seconds`."""
         self._winding_down = True
-        self._finishing = [asyncio.create_task(item.wind_down()) for item in self._open]
-
-    async def ended(self, _app: web.Application) -> None:
-        """Wait for what `wind_down` began."""
-        await asyncio.gather(*self._finishing, return_exceptions=True)
+        await asyncio.gather(*(item.wind_down() for item in self._open))
 
     def _admit(self, bearer: Bearer | None) -> None:
         if self._winding_down:
@@ -151,14 +146,16 @@ class _Connection:
         self._calls: dict[str, _InFlight] = {}
         self._ids: set[bytes] = set()
         self._id_order: deque[bytes] = deque()
+        self._is_up = False
         self._winding_down = False
         self.bearer = bearer
         self.id = f"ws-{secrets.token_hex(8)}"
 
     async def run(self) -> None:
         """Serve until either side closes; then nothing of this socket is left running."""
+        self._is_up = True
         try:
-            if self.bearer is None and not await self._introduced():
+            if self._winding_down or (self.bearer is None and not await self._introduced()):
                 return
             while (message := await self._receive()) is not None:
                 await self._take(message)
@@ -168,7 +165,8 @@ class _Connection:
 
     async def end(self, code: WSCloseCode, why: bytes) -> None:
         """Close the socket; `run` does the rest."""
-        await self._socket.close(code=code, message=why)
+        if self._is_up:
+            await self._socket.close(code=code, message=why)
 
     async def wind_down(self) -> None:
         """Refuse new calls, let those in flight be answered, then close."""

@@ -112,7 +112,8 @@ class Sidecar:
         )
         sockets = Sockets(door=door, dispatcher=self.dispatcher)
         server = Server(
-            build_app(door=door, dispatcher=self.dispatcher, readiness=self._readiness, sockets=sockets)
+            build_app(door=door, dispatcher=self.dispatcher, readiness=self._readiness, sockets=sockets),
+            wind_down=sockets.wind_down,
         )
         self._stack.push_async_callback(server.stop)
         address = state.socket_address()
