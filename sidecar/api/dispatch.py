@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from sidecar.domain.authority import CallerContext, Principal
-from sidecar.domain.errors import Forbidden, InvalidRequest
+from sidecar.domain.authority import Bearer, CallerContext, Principal
+from sidecar.domain.errors import Forbidden, InvalidRequest, SidecarError
 from sidecar.policy.access import READ_SCOPE, Deny, has_scope
 from sidecar.service.audit import Audit
 from sidecar.wire.rules import Params
@@ -17,11 +17,16 @@ Payload = dict[str, object]
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """One request as a handler sees it."""
+    """One request as a handler sees it: `bearer` is its token, `context` what an operator may do with it."""
 
     params: Params
-    principal: Principal
+    bearer: Bearer
     context: CallerContext
+
+    @property
+    def principal(self) -> Principal:
+        """Whom the token stands for."""
+        return self.bearer.principal
 
 
 class Method(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,11 +38,22 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dispatcher:
-    """Finds the method and checks role and scope before any parameter is looked at (spec §3, U§1)."""
+    """Finds the method and checks role and scope before any parameter is looked at (spec §3, U§1).
 
-    def __init__(self, methods: Mapping[str, Method], *, audit: Audit | None = None) -> None:
-        """Refusals are recorded in `audit`, or in one that nobody reads."""
+    `instance` names this process in every answer of a host method, good or bad: rows and audiences live in
+    memory only, so when it changes the host reports them again (spec §4.2).
+    """
+
+    `instance` names this process in every answer of a host method, good or bad: rows and audiences live in
+    memory only, so when it changes the host reports them again (spec §4.2). Refusals are recorded in `audit`,
+    or in one that nobody reads.
+    """
+
+    def __init__(
+        self, methods: Mapping[str, Method], *, instance: str = "", audit: Audit | None = None
+    ) -> None:
         self._methods = dict(methods)
+        self._instance = instance
         self._audit = audit or Audit()
 
     @property
@@ -50,11 +66,25 @@ class Dispatcher:
         entry = self._methods.get(method)
         if entry is None:
             raise InvalidRequest(f"unknown method: {method[:100]}")
-        if entry.role is not None and call.principal.role != entry.role:
+        if not _has_role(entry, call.principal):
             raise self._refused(method, call, Forbidden(f"unauthorized role: {call.principal.role}"))
         if not has_scope(call.principal.scopes, entry.scope):
             raise self._refused(method, call, missing_scope(entry.scope))
-        return await entry.handler(call)
+        if entry.role != "host":
+            return await entry.handler(call)
+        try:
+            return {**await entry.handler(call), "instance": self._instance}
+        except SidecarError as error:
+            error.details["instance"] = self._instance
+            raise
+
+    def open_to(self, principal: Principal) -> list[str]:
+        """The methods that a principal may call, in order of name."""
+        return sorted(
+            name
+            for name, entry in self._methods.items()
+            if _has_role(entry, principal) and has_scope(principal.scopes, entry.scope)
+        )
 
     def _refused(self, method: str, call: Call, error: Forbidden) -> Forbidden:
         principal = call.principal
@@ -70,3 +100,7 @@ def missing_scope(scope: str) -> Forbidden:
         f"missing scope: {scope}",
         details={"code": "MISSING_SCOPE", "missingScope": scope, "requiredScopes": [scope]},
     )
+
+
+def _has_role(entry: Method, principal: Principal) -> bool:
+    return entry.role is None or entry.role == principal.role

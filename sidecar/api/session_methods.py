@@ -1,4 +1,4 @@
-"""The host methods on sessions, audiences and origins (spec §4.2). Each reply names the process."""
+"""The host methods on sessions, audiences and origins (spec §4.2)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ UNKNOWN_AGENT = "unknown agentId"
 
 
 class SessionMethods:
-    """Handlers over what hosts report. `agents` are the configured ones, `instance` names this process."""
+    """Handlers over what hosts report. `agents` are the configured ones."""
 
-    def __init__(self, *, agents: Iterable[str], sessions: HostSessions, audit: Audit, instance: str) -> None:
+    def __init__(self, *, agents: Iterable[str], sessions: HostSessions, audit: Audit) -> None:
         self._agents = tuple(agents)
         self._sessions = sessions
         self._audit = audit
-        self._instance = instance
 
     def table(self) -> dict[str, Method]:
         """The entries for the dispatcher."""
@@ -48,7 +47,7 @@ class SessionMethods:
         self._check_keys(call, row.session_key, row.parent_session_key)
         call.context.assert_current()
         self._sessions.put(row)
-        return self._reply({})
+        return {}
 
     async def replace(self, call: Call) -> Payload:
         """`session.replace`: all rows of one agent."""
@@ -60,7 +59,7 @@ class SessionMethods:
             self._check_keys(call, row.session_key, row.parent_session_key)
         call.context.assert_current()
         self._sessions.replace(agent_id, asked.rows)
-        return self._reply({})
+        return {}
 
     async def delete(self, call: Call) -> Payload:
         """`session.delete`."""
@@ -68,7 +67,7 @@ class SessionMethods:
         self._check_keys(call, key)
         call.context.assert_current()
         self._sessions.delete(key)
-        return self._reply({})
+        return {}
 
     async def resolve(self, call: Call) -> Payload:
         """`audience.resolve`: the audience of a turn by the reported rows, or why none."""
@@ -85,10 +84,10 @@ class SessionMethods:
         if isinstance(found, NoAudience):
             call.context.assert_current()
             self._record(call, agent_id, "audience.resolve", Deny(found.kind))
-            return self._reply({"status": "denied", "kind": found.kind, "reason": found.reason})
+            return {"status": "denied", "kind": found.kind, "reason": found.reason}
         self._keep_if_current(call, found)
         self._record(call, agent_id, "audience.resolve", Allow("lineage"))
-        return self._reply({"status": "granted", **_audience(found)})
+        return {"status": "granted", **_audience(found)}
 
     async def admit(self, call: Call) -> Payload:
         """`audience.admit`: an audience on the host's word, for one session and one lease."""
@@ -104,7 +103,7 @@ class SessionMethods:
         call.context.assert_current()
         with self._recorded(call, agent_id, "audience.admit"):
             found = self._sessions.admit(asked.audience(agent_id), session_key=asked.session_key)
-        return self._reply(_audience(found))
+        return _audience(found)
 
     async def delegate(self, call: Call) -> Payload:
         """`audience.delegate`: the same audience for a child session."""
@@ -120,7 +119,7 @@ class SessionMethods:
                 detached=asked.detached,
             )
             self._keep_if_current(call, found)
-        return self._reply(_audience(found))
+        return _audience(found)
 
     async def release(self, call: Call) -> Payload:
         """`audience.release`: idempotent, and no error for a handle that nobody knows."""
@@ -128,7 +127,7 @@ class SessionMethods:
         self._check_handle(call, handle)
         call.context.assert_current()
         self._sessions.release(handle)
-        return self._reply({})
+        return {}
 
     async def provenance(self, call: Call) -> Payload:
         """`provenance.put`: where a text came from."""
@@ -136,7 +135,7 @@ class SessionMethods:
         agent_id = self._agent(call, asked.agent)
         call.context.assert_current()
         self._sessions.put_origin(agent_id, asked.path, asked.revision, asked.origin)
-        return self._reply({})
+        return {}
 
     def _roster(self, call: Call) -> Sequence[str]:
         return visible_agents(call.principal, self._agents)
@@ -184,9 +183,6 @@ class SessionMethods:
         self._audit.decided(
             verdict, token_name=call.principal.name, authority="host", agent=agent_id, method=method
         )
-
-    def _reply(self, payload: Payload) -> Payload:
-        return {**payload, "instance": self._instance}
 
 
 def _audience(minted: Minted) -> Payload:

@@ -105,8 +105,7 @@ LEASED = {
 }  # fmt: skip
 STATUS_BESIDE_NOTES = {"lease: recall over transcripts": BOTH}
 """Who may see the whole status though it reads no notes: a recall pass is its owner's."""
-SERVED: dict[str, Caller] = CALLERS
-"""With `provider.*` served this is `CALLERS | LEASED`."""
+SERVED: dict[str, Caller] = CALLERS | LEASED
 
 
 def other(agent: str) -> str:
