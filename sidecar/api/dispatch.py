@@ -41,10 +41,6 @@ class Dispatcher:
     """Finds the method and checks role and scope before any parameter is looked at (spec §3, U§1).
 
     `instance` names this process in every answer of a host method, good or bad: rows and audiences live in
-    memory only, so when it changes the host reports them again (spec §4.2).
-    """
-
-    `instance` names this process in every answer of a host method, good or bad: rows and audiences live in
     memory only, so when it changes the host reports them again (spec §4.2). Refusals are recorded in `audit`,
     or in one that nobody reads.
     """

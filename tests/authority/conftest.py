@@ -10,7 +10,6 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 AGENTS = ("pro", "project-secret")
@@ -28,15 +27,13 @@ TOKENS: dict[str, tuple[str, list[str], list[str] | None]] = {
 SECRETS = {name: f"{name}-secret-0123456789abcdef" for name in TOKENS}
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer:
     """Everything that came back."""
 
-    status: int
-    raw: bytes
-
-    @property
-    def frame(self) -> Any:
-        return json.loads(self.raw.partition(b"\r\n\r\n")[2])
+    def __init__(self, status: int, raw: bytes) -> None:
+        self.status = status
+        self.raw = raw
+        self.frame: Any = json.loads(raw.rpartition(b"\r\n\r\n")[2])
 
     @property
     def payload(self) -> Any:

@@ -85,7 +85,8 @@ LEASED = {
         token="host", authority=lambda agent: session(other(agent), audience="{other}")
     ),
     "lease: group": Caller(
-        token="host", authority=lambda agent: session(agent, audience="{group}")
+        token="host",
+        authority=lambda agent: session(agent, audience="{group}", sessionKey=f"agent:{agent}:group"),
     ),
     "lease: forged audience": Caller(
         token="host", authority=lambda agent: session(agent, audience="forged")
@@ -145,7 +146,7 @@ async def asked_by_lease(world: Any, caller: Caller, most: int) -> AsyncIterator
     for agent in BOTH:
         authority = json.dumps(caller.authority(agent))
         for name, of in (("owner", agent), ("other", other(agent)), ("group", agent)):
-            handle = await audience(world, of, "group" if name == "group" else "direct")
+            handle = await audience(world, of, "group" if name == "group" else "main")
             authority = authority.replace(f"{{{name}}}", handle)
         opened = await world.call(
             "host", "provider.open", {"agentId": agent, "authority": json.loads(authority)}
@@ -171,10 +172,10 @@ def lease_calls(root: str, most: int) -> list[tuple[str, dict[str, Any] | None]]
     return [*calls, ("provider.close", None)]
 
 
-async def audience(world: Any, agent: str, chat: str) -> str:
-    """The handle of the main session of an agent in a chat of this type."""
-    key, session_id = f"agent:{agent}:main", "0" * 36
-    row = {"sessionKey": key, "sessionId": session_id, "chatType": chat}
+async def audience(world: Any, agent: str, name: str) -> str:
+    """The handle of an agent's main session, a direct chat with its owner, or of its group."""
+    key, session_id = f"agent:{agent}:{name}", "0" * 36
+    row = {"sessionKey": key, "sessionId": session_id, "chatType": "group" if name == "group" else "direct"}
     assert (await world.call("host", "session.put", row)).status == 200
     turn = {"agentId": agent, "sessionKey": key, "sessionId": session_id, "senderIsOwner": True}
     granted = (await world.call("host", "audience.resolve", turn)).payload

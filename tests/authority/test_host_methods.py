@@ -118,6 +118,7 @@ async def test_what_a_host_of_one_agent_is_refused(
     world: Any, method: str, params: dict[str, Any], message: str
 ) -> None:
     answer = await world.call("host-pro", method, params)
+    assert answer.error.pop("details").keys() == {"instance"}
     assert (answer.status, answer.error) == (400, {"code": "INVALID_REQUEST", "message": message})
 
 
@@ -134,14 +135,9 @@ async def test_an_audience_is_resolved_delegated_and_released(world: Any) -> Non
     for _ in range(2):
         assert (await world.call("host", "audience.release", {"handle": handle})).status == 200
     refused = await world.call("host", "audience.delegate", {"handle": copy["handle"], **child})
-    assert (refused.status, refused.error) == (
-        503,
-        {
-            "code": "UNAVAILABLE",
-            "message": "memory audience was released by its owner",
-            "details": {"code": "ACCESS_DENIED"},
-        },
-    )
+    assert (refused.status, refused.error["code"]) == (503, "UNAVAILABLE")
+    assert refused.error["message"] == "memory audience was released by its owner"
+    assert refused.error["details"]["code"] == "ACCESS_DENIED"
 
 
 async def test_a_denial_says_its_kind_and_reason(world: Any) -> None:
