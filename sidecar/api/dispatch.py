@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from sidecar.domain.authority import Bearer, CallerContext, Principal
-from sidecar.domain.errors import Forbidden, InvalidRequest, SidecarError
+from sidecar.domain.errors import AudienceRefused, Forbidden, InvalidRequest, SidecarError
 from sidecar.policy.access import READ_SCOPE, Deny, has_scope
 from sidecar.service.audit import Audit
 from sidecar.wire.rules import Params
@@ -71,6 +71,9 @@ class Dispatcher:
         try:
             return {**await entry.handler(call), "instance": self._instance}
         except SidecarError as error:
+            if isinstance(error, AudienceRefused):
+                # Some sentences end with a session key, which is no reason.
+                self._record(method, call, error.message.partition(": ")[0])
             error.details["instance"] = self._instance
             raise
 
@@ -83,11 +86,14 @@ class Dispatcher:
         )
 
     def _refused(self, method: str, call: Call, error: Forbidden) -> Forbidden:
+        self._record(method, call, error.message)
+        return error
+
+    def _record(self, method: str, call: Call, reason: str) -> None:
         principal = call.principal
         self._audit.decided(
-            Deny(error.message), token_name=principal.name, authority=principal.role, agent="", method=method
+            Deny(reason), token_name=principal.name, authority=principal.role, agent="", method=method
         )
-        return error
 
 
 def missing_scope(scope: str) -> Forbidden:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from sidecar.api.dispatch import Call, Method, Payload
 from sidecar.domain.errors import AccessDenied, InvalidRequest
@@ -101,8 +100,8 @@ class SessionMethods:
             if named_agent(key) != agent_id:
                 raise InvalidRequest(f"{name} must be a session of agentId")
         call.context.assert_current()
-        with self._recorded(call, agent_id, "audience.admit"):
-            found = self._sessions.admit(asked.audience(agent_id), session_key=asked.session_key)
+        found = self._sessions.admit(asked.audience(agent_id), session_key=asked.session_key)
+        self._record(call, agent_id, "audience.admit", Allow("host-vouched"))
         return _audience(found)
 
     async def delegate(self, call: Call) -> Payload:
@@ -111,14 +110,14 @@ class SessionMethods:
         self._check_keys(call, asked.session_key)
         agent_id = self._check_handle(call, asked.handle)
         call.context.assert_current()
-        with self._recorded(call, agent_id, "audience.delegate"):
-            found = await self._sessions.delegate(
-                asked.handle,
-                session_key=asked.session_key,
-                session_id=asked.session_id,
-                detached=asked.detached,
-            )
-            self._keep_if_current(call, found)
+        found = await self._sessions.delegate(
+            asked.handle,
+            session_key=asked.session_key,
+            session_id=asked.session_id,
+            detached=asked.detached,
+        )
+        self._keep_if_current(call, found)
+        self._record(call, agent_id, "audience.delegate", Allow("delegated"))
         return _audience(found)
 
     async def release(self, call: Call) -> Payload:
@@ -168,16 +167,6 @@ class SessionMethods:
         except AccessDenied:
             self._sessions.release(minted.handle)
             raise
-
-    @contextmanager
-    def _recorded(self, call: Call, agent_id: str, method: str) -> Iterator[None]:
-        try:
-            yield
-        except AccessDenied as error:
-            # Some sentences end with a session key, which is no reason.
-            self._record(call, agent_id, method, Deny(error.message.partition(": ")[0]))
-            raise
-        self._record(call, agent_id, method, Allow("host-vouched"))
 
     def _record(self, call: Call, agent_id: str, method: str, verdict: Allow | Deny) -> None:
         self._audit.decided(

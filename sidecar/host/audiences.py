@@ -17,7 +17,7 @@ from typing import Literal
 import msgspec
 
 from sidecar.domain.authority import Audience, Conversation
-from sidecar.domain.errors import AccessDenied
+from sidecar.domain.errors import AudienceRefused
 from sidecar.domain.session_rows import SessionRow
 from sidecar.domain.sessions import NOT_MINTED
 from sidecar.host.table import SessionTable
@@ -166,14 +166,14 @@ class AudienceBook:
         if isinstance(audience, Conversation):
             root = self.table.published(audience.session_key)
             if root is not None and root.session_id != audience.session_id:
-                raise AccessDenied(STALE)
+                raise AudienceRefused(STALE)
             holds.append(self._reported(audience.session_key, root_id=audience.session_id))
         return self._mint(
             audience=audience, session_key=session_key, session_id=None, holds=tuple(holds), one_lease=True
         )
 
     def delegate(self, handle: str, *, session_key: str, session_id: str | None, detached: bool) -> Minted:
-        """A copy for a child session that ends with either; raises `AccessDenied` in U§6's words.
+        """A copy for a child session that ends with either; raises `AudienceRefused` in U§6's words.
 
         `session_id` None takes whatever incarnation the child has. `detached` lets a child be without a row:
         then any later row of its key ends the copy.
@@ -181,16 +181,16 @@ class AudienceBook:
         parent = self._record(handle, UNKNOWN)
         self.assert_current(handle)
         if agent_of(session_key) != self._agent_id:
-            raise AccessDenied(OTHER_AGENT)
+            raise AudienceRefused(OTHER_AGENT)
         if parent.depth >= lineage.MOST_HOPS:
-            raise AccessDenied(f"session lineage exceeds {lineage.MOST_HOPS} hops")
+            raise AudienceRefused(f"session lineage exceeds {lineage.MOST_HOPS} hops")
         if self.table.is_pending(session_key):
-            raise AccessDenied(UNAVAILABLE)
+            raise AudienceRefused(UNAVAILABLE)
         row = self.table.published(session_key)
         if row is None and not detached:
-            raise AccessDenied(NO_CHILD.format(key=session_key))
+            raise AudienceRefused(NO_CHILD.format(key=session_key))
         if row is not None and session_id not in (None, row.session_id):
-            raise AccessDenied(CHILD_CHANGED.format(key=session_key))
+            raise AudienceRefused(CHILD_CHANGED.format(key=session_key))
         facts = None if row is None else facts_of(row, root=False)
         return self._mint(
             audience=parent.audience,
@@ -211,13 +211,13 @@ class AudienceBook:
         record = self._record(handle, NOT_MINTED)
         bound = record.session_id
         if record.session_key != session_key or (None not in (bound, session_id) and bound != session_id):
-            raise AccessDenied(ELSEWHERE)
+            raise AudienceRefused(ELSEWHERE)
         if record.one_lease and record.state == "current":
             if record.lease is None:
                 record.lease = lease
                 self._of_lease.setdefault(lease, []).append(record)
             elif record.lease != lease:
-                raise AccessDenied(ELSEWHERE)
+                raise AudienceRefused(ELSEWHERE)
         return record.audience
 
     def lease_ended(self, lease: str) -> None:
@@ -233,13 +233,13 @@ class AudienceBook:
                 self._end(record, "stale")
 
     def assert_current(self, handle: str) -> None:
-        """Raise `AccessDenied` unless the audience holds now."""
+        """Raise `AudienceRefused` unless the audience holds now."""
         for record in _upward(self._record(handle, UNKNOWN)):
             if record.state != "current":
-                raise AccessDenied(RELEASED if record.state == "released" else STALE)
+                raise AudienceRefused(RELEASED if record.state == "released" else STALE)
             self._live.move_to_end(record.handle)
             if any(self.table.is_pending(hold.session_key) for hold in record.holds):
-                raise AccessDenied(UNAVAILABLE)
+                raise AudienceRefused(UNAVAILABLE)
 
     def is_pending(self, handle: str) -> bool:
         """Whether a row that the audience rests on is being written; never for one that has ended."""
@@ -257,7 +257,7 @@ class AudienceBook:
     def _record(self, handle: str, otherwise: str) -> _Record:
         record = self._live.get(handle) or self._ended.get(handle)
         if record is None:
-            raise AccessDenied(otherwise)
+            raise AudienceRefused(otherwise)
         return record
 
     def _mint(

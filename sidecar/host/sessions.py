@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable, Iterable
 
 from sidecar.domain.authority import Audience
-from sidecar.domain.errors import AccessDenied
+from sidecar.domain.errors import AudienceRefused
 from sidecar.domain.session_rows import NO_ROWS, SessionRow, SessionRows
 from sidecar.domain.sessions import NOT_MINTED
 from sidecar.host.audiences import CHILD_CHANGED, MOST_AUDIENCES, UNKNOWN, AudienceBook, Minted
@@ -77,7 +77,7 @@ class HostSessions:
     async def delegate(
         self, handle: str, *, session_key: str, session_id: str | None, detached: bool = False
     ) -> Minted:
-        """An audience for a child session; raises `AccessDenied` in U§6's words."""
+        """An audience for a child session; raises `AudienceRefused` in U§6's words."""
         book = self._owner(handle, UNKNOWN)
         before = book.table.published(session_key)
         await self._publications.settled(
@@ -86,7 +86,7 @@ class HostSessions:
         after = book.table.published(session_key)
         if before is not None and (after is None or after.session_id != before.session_id):
             book.assert_current(handle)
-            raise AccessDenied(CHILD_CHANGED.format(key=session_key))
+            raise AudienceRefused(CHILD_CHANGED.format(key=session_key))
         return book.delegate(handle, session_key=session_key, session_id=session_id, detached=detached)
 
     def release(self, handle: str) -> None:
@@ -107,7 +107,7 @@ class HostSessions:
         session_id: str | None,
         lease: str,
     ) -> BoundAudience:
-        """The audience behind a handle, in use; raises `AccessDenied` (see `Audiences`)."""
+        """The audience behind a handle, in use; raises `AudienceRefused` (see `Audiences`)."""
         book = self._owner(handle, NOT_MINTED)
         audience = book.bind(handle, session_key=session_key, session_id=session_id, lease=lease)
         return BoundAudience(book=book, handle=handle, audience=audience, publications=self._publications)
@@ -128,13 +128,13 @@ class HostSessions:
     def _book(self, agent_id: str | None) -> AudienceBook:
         book = self._books.get(agent_id or "")
         if book is None:
-            raise AccessDenied(UNKNOWN)
+            raise AudienceRefused(UNKNOWN)
         return book
 
     def _owner(self, handle: str, otherwise: str) -> AudienceBook:
         agent_id = self.agent_of_handle(handle)
         if agent_id is None:
-            raise AccessDenied(otherwise)
+            raise AudienceRefused(otherwise)
         return self._books[agent_id]
 
 
@@ -150,7 +150,7 @@ class BoundAudience:
         self.audience = audience
 
     def assert_current(self) -> None:
-        """Raise `AccessDenied` with U§6's sentence once the audience no longer holds."""
+        """Raise `AudienceRefused` with U§6's sentence once the audience no longer holds."""
         self._book.assert_current(self._handle)
 
     async def settle(self) -> None:

@@ -103,9 +103,9 @@ def plant(root: Path) -> None:
     (other / "memory" / "back").symlink_to(mine)
 
 
-@pytest.fixture(scope="module")
-def world(shared_launcher: Any) -> World:
-    root: Path = shared_launcher.directory / "agents"
+@pytest.fixture(scope="session")
+def world(session_launcher: Any) -> World:
+    root: Path = session_launcher.directory / "agents"
     plant(root)
     lines = ['[embeddings]\nprovider = "none"\n']
     lines += [f'[agents.{agent}]\nworkspace = "{root / agent}"\n' for agent in AGENTS]
@@ -116,11 +116,11 @@ def world(shared_launcher: Any) -> World:
         lines.append(f'[[tokens]]\nname = "{name}"\nrole = "{role}"\nsecret_env = "{variable}"\n')
         lines.append(f"scopes = {json.dumps(scopes)}\n")
         lines += [] if agents is None else [f"agents = {json.dumps(agents)}\n"]
-    config = shared_launcher.directory / "agents.toml"
+    config = session_launcher.directory / "agents.toml"
     config.write_text("".join(lines))
     assert not {name for name in environment if name in os.environ}
-    service = shared_launcher.serve(None, "--config", str(config), environment=environment)
+    service = session_launcher.serve(None, "--config", str(config), environment=environment)
     for agent in AGENTS:
         counted = ask(service.url, "sidecar.refresh", {"agentId": agent}, secret=SECRETS["all"])
         assert counted.payload["files"] == 4
-    return World(service, root, shared_launcher)
+    return World(service, root, session_launcher)

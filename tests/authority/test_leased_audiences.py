@@ -182,6 +182,18 @@ async def test_a_child_has_what_was_delegated_to_it_until_either_ends(chat: Chat
     await ended(child, opened, RELEASED)
 
 
+async def test_a_refused_audience_is_in_the_audit_without_any_session(chat: Chat, world: Any) -> None:
+    audience = await chat.resolve()
+    await chat.call("audience.delegate", handle=audience["handle"], sessionKey=f"{chat.key}-none")
+    await chat.open({"handle": "made-up"})
+    listed = (await world.call("all", "sidecar.audit", {"limit": 2})).payload["decisions"]
+    assert [(item["method"], item["verdict"], item["reason"]) for item in listed] == [
+        ("provider.open", "deny", FORGED),
+        ("audience.delegate", "deny", "memory audience delegation requires an existing child session"),
+    ]
+    assert chat.key not in world.log()
+
+
 async def test_an_audience_of_an_agent_that_the_token_does_not_list_is_unknown(world: Any) -> None:
     theirs = Chat(world, agent="project-secret")
     await theirs.put()
