@@ -67,6 +67,7 @@ class World:
     def __init__(self, service: Any, root: Path, launcher: Any) -> None:
         self.service = service
         self.root = root
+        self.secrets = SECRETS
         self._launcher = launcher
 
     def log(self) -> str:

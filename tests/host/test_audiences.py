@@ -437,6 +437,18 @@ def test_rows_are_bounded_and_a_full_table_still_takes_changes(row: Any) -> None
     assert set(table.rows().by_key) == {"agent:main:a", "agent:main:b"}
 
 
+def test_an_id_belongs_to_who_has_it_now_and_to_nobody_who_had_it(row: Any) -> None:
+    table = SessionTable(changed=lambda _: None)
+    for item in (row("a", 1), row("a", 2), row("b", 1)):
+        table.put(item)
+    old, now = row("x", 1).session_id, row("x", 2).session_id
+    assert [item.session_key for item in table.rows().once_with_id(old)] == ["agent:main:b"]
+    table.put(row("a", 3))
+    assert [item.session_key for item in table.rows().once_with_id(now)] == ["agent:main:a"]
+    table.delete("agent:main:a")
+    assert table.rows().once_with_id(now) == ()
+
+
 async def test_agents_do_not_know_each_others_rows(sessions: HostSessions, row: Any) -> None:
     sessions.put(row("main", 1, chat_type="direct"))
     sessions.put(SessionRow(session_key="agent:other:main", session_id=row("x", 2).session_id))

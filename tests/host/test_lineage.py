@@ -111,7 +111,10 @@ def test_a_session_id_that_is_not_of_the_durable_form_gives_none(session_id: str
 def test_a_lineage_that_bites_its_tail_gives_none(row: Any) -> None:
     first = row("a", 1, parent=row("b", 2))
     second = row("b", 2, parent=first)
-    assert ask([first, second], first)[0] == "ineligible"
+    assert ask([first, second], first) == (
+        "ineligible",
+        "session lineage is malformed, cyclic or of another agent at agent:main:a",
+    )
 
 
 def test_a_parent_of_another_agent_gives_none(row: Any) -> None:
