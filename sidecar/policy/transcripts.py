@@ -11,7 +11,7 @@ Whatever the caller: nothing of another agent, nothing deleted, nothing incognit
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -70,11 +70,11 @@ class Transcripts:
 
 def authoriser(
     authority: Authority, agent_id: str, *, rows: SessionRows, rules: TranscriptRules
-) -> Transcripts:
-    """What an authority sees of the transcripts of `agent_id`, for every source of hits alike."""
+) -> Transcripts | None:
+    """What an authority sees of the transcripts of `agent_id`; None when it may look at none of them."""
     verdict = read_transcripts(authority, agent_id, sandboxed_access=rules.sandboxed_access)
     if isinstance(verdict, Deny):
-        return Transcripts(agent_id=agent_id, rows=rows, rule=_nobody(verdict.reason))
+        return None
     if not isinstance(authority, Session):
         return Transcripts(agent_id=agent_id, rows=rows, rule=_operator)
     requester = Requester(
@@ -90,16 +90,21 @@ def authoriser(
     return Transcripts(agent_id=agent_id, rows=rows, rule=rule)
 
 
-class LocatedHit(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a raw hit of a file-shaped manager stands."""
+class RawHit(Protocol):
+    """What is looked at of a raw hit of a file-shaped manager: where it stands."""
 
-    path: str
-    source: str
-    end_line: int
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def end_line(self) -> int: ...
 
 
 def authorise_hits(
-    hits: Sequence[LocatedHit],
+    hits: Sequence[RawHit],
     *,
     agent_id: str,
     requester: Requester,

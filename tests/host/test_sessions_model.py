@@ -239,6 +239,7 @@ class HostModel(RuleBasedStateMachine):
                 view = authoriser(
                     self.authority(audience), "main", rows=rows, rules=TranscriptRules(visibility=mode)
                 )
+                assert view is not None
                 for session_id, archived in itertools.product(ids, (None, "reset", "deleted")):
                     transcript = TranscriptIdentity(
                         path="x", session_id=session_id, agent_id="main", archived=archived

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
 import pytest
 
 from sidecar.domain.authority import (
@@ -20,9 +21,10 @@ from sidecar.domain.session_rows import SessionRow, SessionRows
 from sidecar.domain.sessions import TranscriptAuthoriser, TranscriptIdentity
 from sidecar.policy.session_keys import is_private_conversation, is_recall_run_of
 from sidecar.policy.transcripts import (
-    LocatedHit,
+    RawHit,
     Requester,
     TranscriptRules,
+    Transcripts,
     authorise_hits,
     authoriser,
 )
@@ -73,11 +75,18 @@ def transcript(name: str, **fields: Any) -> TranscriptIdentity:
     return TranscriptIdentity(**{"path": "x", "session_id": an_id(name), "agent_id": "main"} | fields)
 
 
+def view_of(authority: Authority, rows: SessionRows | None = None, **rules: Any) -> TranscriptAuthoriser:
+    """The view of an authority that has one."""
+    view = authoriser(authority, "main", rows=rows or snapshot(), rules=TranscriptRules(**rules))
+    assert isinstance(view, Transcripts)
+    return view
+
+
 def seen(authority: Authority, rows: SessionRows | None = None, **rules: Any) -> set[str]:
     """The names of the sessions whose live transcripts an authority sees."""
-    view: TranscriptAuthoriser = authoriser(
-        authority, "main", rows=rows or snapshot(), rules=TranscriptRules(**rules)
-    )
+    view = authoriser(authority, "main", rows=rows or snapshot(), rules=TranscriptRules(**rules))
+    if view is None:
+        return set()
     return {
         name for name in [*KEPT, "hidden", LOST] if view.grant(transcript(name), reset_cutoff=None).allowed
     }
@@ -185,29 +194,28 @@ AUTHORITIES = {
 def test_nobody_sees_what_is_deleted_or_another_agents_or_nobody_knows_whose(
     authority: Authority, fields: dict[str, Any]
 ) -> None:
-    view = authoriser(authority, "main", rows=snapshot(), rules=TranscriptRules(visibility="agent"))
+    view = view_of(authority, visibility="agent")
     assert view.grant(transcript("main"), reset_cutoff=None).allowed
     assert not view.grant(transcript("main", **fields), reset_cutoff=None).allowed
 
 
 @pytest.mark.parametrize("authority", AUTHORITIES.values(), ids=AUTHORITIES)
 def test_nobody_sees_an_id_that_was_once_incognito_or_may_have_been(authority: Authority) -> None:
-    rules = TranscriptRules(visibility="agent")
     once = snapshot([item for item in ROWS if not item.incognito])
     once = SessionRows(by_key=once.by_key, keys=once.keys, incognito=frozenset([an_id("hidden")]))
-    view = authoriser(authority, "main", rows=once, rules=rules)
+    view = view_of(authority, once, visibility="agent")
     assert not view.grant(transcript("hidden"), reset_cutoff=None).allowed
     forgotten = snapshot(incognito_forgotten=True)
-    view = authoriser(authority, "main", rows=forgotten, rules=rules)
+    view = view_of(authority, forgotten, visibility="agent")
     assert not view.grant(transcript(LOST), reset_cutoff=None).allowed
 
 
 def test_a_reset_archive_is_its_sessions_and_the_live_file_of_an_old_id_is_not() -> None:
     rows = snapshot(former={an_id("old"): "agent:main:direct:ann"})
-    view = authoriser(owner("direct:ann"), "main", rows=rows, rules=TranscriptRules())
+    view = view_of(owner("direct:ann"), rows)
     assert view.grant(transcript("old", archived="reset"), reset_cutoff=None).allowed
     assert not view.grant(transcript("old"), reset_cutoff=None).allowed
-    other = authoriser(owner("main"), "main", rows=rows, rules=TranscriptRules())
+    other = view_of(owner("main"), rows)
     assert not other.grant(transcript("old", archived="reset"), reset_cutoff=None).allowed
 
 
@@ -282,7 +290,7 @@ def test_what_a_recall_pass_sees(authority: Session, names: set[str], visibility
 
 def test_of_its_own_conversation_a_recall_pass_sees_what_was_before_the_reset() -> None:
     rows = snapshot(former={an_id("old"): ANCHOR})
-    view = authoriser(recalling(), "main", rows=rows, rules=TranscriptRules())
+    view = view_of(recalling(), rows)
     live = view.grant(transcript("direct:ann"), reset_cutoff=40)
     assert (live.allowed, live.before_line) == (True, 40)
     assert not view.grant(transcript("direct:ann"), reset_cutoff=None).allowed
@@ -339,7 +347,13 @@ def identify(path: str) -> TranscriptIdentity | None:
     return match and TranscriptIdentity(path=path, session_id=an_id(match[2]), agent_id=match[1])
 
 
-HITS = [
+class LocatedHit(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    source: str
+    end_line: int
+
+
+HITS: list[RawHit] = [
     LocatedHit(path="MEMORY.md", source="memory", end_line=1),
     LocatedHit(path="sessions/main/main.jsonl", source="sessions", end_line=1),
     LocatedHit(path="sessions/main/direct:ann.jsonl", source="sessions", end_line=9),
