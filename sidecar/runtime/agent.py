@@ -14,10 +14,12 @@ from sidecar.domain.errors import SettingsError, SidecarError
 from sidecar.domain.provider import MemoryProvider
 from sidecar.embedding.contract import Embedder
 from sidecar.index.agent_index import AgentIndex
+from sidecar.service.audit import Audit
 from sidecar.service.candidates import CandidateService
+from sidecar.service.decisions import Decisions
 from sidecar.service.documents import LAYOUT
 from sidecar.service.health import HealthReport
-from sidecar.service.hits import HitMaker, RecordedOrigin, none_recorded
+from sidecar.service.hits import HitMaker, RecordedOrigin
 from sidecar.service.indexing import Indexer, Progress
 from sidecar.service.offload import Offload
 from sidecar.service.paging import Pager
@@ -46,7 +48,8 @@ class AgentRuntime:
         embedder: Embedder | None,
         embedding_provider: str,
         offload: Offload,
-        recorded_origin: RecordedOrigin = none_recorded,
+        audit: Audit,
+        recorded_origin: RecordedOrigin,
     ) -> None:
         self._index = index
         self._shelf = Shelf(corpus)
@@ -95,7 +98,9 @@ class AgentRuntime:
                 reader=Reader(corpus, PROVIDER_ID),
                 health=self.health,
                 offload=offload,
-                sandboxed_access=settings.sandboxed_access,
+                decisions=Decisions(
+                    agent_id=settings.id, sandboxed_access=settings.sandboxed_access, audit=audit
+                ),
             )
         )
         self.manager = (
@@ -114,7 +119,8 @@ class AgentRuntime:
         embeddings: EmbeddingSettings,
         embedder: Embedder | None,
         offload: Offload,
-        recorded_origin: RecordedOrigin = none_recorded,
+        audit: Audit,
+        recorded_origin: RecordedOrigin,
     ) -> AgentRuntime:
         """Open the agent's index, repairing what needs it, and build everything over it."""
         if settings.workspace is None:
@@ -138,6 +144,7 @@ class AgentRuntime:
             embedding_provider=embeddings.provider,
             offload=offload,
             recorded_origin=recorded_origin,
+            audit=audit,
         )
 
     def start(self) -> None:
