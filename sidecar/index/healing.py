@@ -23,7 +23,7 @@ from sidecar.index.documents import ORDINAL_BITS, LexicalLayout, VectorModel
 from sidecar.index.entries import DocumentEntry
 from sidecar.index.lexicon import Lexicon
 from sidecar.index.lexicons import Lexicons
-from sidecar.index.pending import PendingBlock
+from sidecar.index.pending import PendingBlock, PendingBlocks
 from sidecar.index.private_files import private_directory, remove_tree, set_aside
 from sidecar.index.state import IndexState
 from sidecar.index.vector_base import Numbers, VectorBase, drop_base, load_base
@@ -38,11 +38,15 @@ _COMPANIONS = ("-wal", "-shm")
 
 
 class IndexSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an index lies and what it is made for; `model` None: words only."""
+    """Where an index lies and what it is made for.
+
+    `model` None: words only, or, with `awaits_model`, words until somebody knows whose vectors to use.
+    """
 
     directory: Path
     layout: LexicalLayout
     model: VectorModel | None
+    awaits_model: bool
     crossover: int
 
 
@@ -116,30 +120,38 @@ async def _heal(settings: IndexSettings, catalog: Catalog, now: float, repairs: 
             await catalog.publish(journal, (), generation)
             _note(repairs, "an interrupted change was completed")
         await asyncio.to_thread(lexicons.remove_unused)
-        model_id = None
-        rows = None
+        parts = OpenIndex(
+            catalog=catalog,
+            lexicons=lexicons,
+            state=IndexState(entries.values()),
+            store=store,
+            model_id=None,
+            generation=generation,
+            repairs=(),
+        )
         if settings.model is not None:
-            model_id = await catalog.vectors.use_model(settings.model, now)
-            rows = await _rows(settings, settings.model, catalog, store, model_id, entries, repairs)
-        else:
+            parts.model_id = await use_model(settings, settings.model, parts, now, repairs)
+        elif not settings.awaits_model:
             await asyncio.to_thread(remove_tree, settings.directory / VECTORS_NAME)
-        state = IndexState(entries.values(), rows)
-        if model_id is not None:
-            for number, ordinal, first, last, digest in await catalog.vectors.pending(model_id):
-                source = entries[number].source
-                state.pending.add(digest, PendingBlock(number, ordinal, first, last, source))
     except BaseException:
         lexicons.abandon_writers()
         raise
-    return OpenIndex(
-        catalog=catalog,
-        lexicons=lexicons,
-        state=state,
-        store=store,
-        model_id=model_id,
-        generation=generation,
-        repairs=tuple(repairs),
-    )
+    parts.repairs = tuple(repairs)
+    return parts
+
+
+async def use_model(
+    settings: IndexSettings, model: VectorModel, parts: OpenIndex, now: float, repairs: list[str]
+) -> int:
+    """Give an index all vectors that are known of this model; gives the number of the model."""
+    cache, entries = parts.catalog.vectors, parts.state.documents
+    model_id = await cache.use_model(model, now)
+    rows = await _rows(settings, model, parts, model_id, repairs)
+    pending = PendingBlocks()
+    for number, ordinal, first, last, digest in await cache.pending(model_id):
+        pending.add(digest, PendingBlock(number, ordinal, first, last, entries[number].source))
+    parts.state.use_vectors(model, rows, pending)
+    return model_id
 
 
 async def _heal_source(
@@ -180,19 +192,13 @@ async def fill_lexicon(catalog: Catalog, lexicon: Lexicon, numbers: Sequence[int
 
 
 async def _rows(
-    settings: IndexSettings,
-    model: VectorModel,
-    catalog: Catalog,
-    store: str,
-    model_id: int,
-    live: Mapping[int, DocumentEntry],
-    repairs: list[str],
+    settings: IndexSettings, model: VectorModel, parts: OpenIndex, model_id: int, repairs: list[str]
 ) -> VectorRows:
     """All vectors that the live blocks have, around the stored graph where there is a usable one."""
-    directory = settings.directory / VECTORS_NAME
+    directory, live = settings.directory / VECTORS_NAME, parts.state.documents
     base: VectorBase | None = None
     try:
-        base = await asyncio.to_thread(load_base, directory, store, model)
+        base = await asyncio.to_thread(load_base, directory, parts.store, model)
     except StoreDamaged as damage:
         _note(repairs, f"{damage.message}; it is built again")
         await asyncio.to_thread(drop_base, directory)
@@ -201,7 +207,7 @@ async def _rows(
     if base is not None:
         rows.keep(np.isin(base.numbers[:, 0], np.fromiter(live, np.int64, len(live))))
         known = np.sort(_row_keys(base.numbers))
-    async for part in catalog.vectors.rows(model_id):
+    async for part in parts.catalog.vectors.rows(model_id):
         await asyncio.to_thread(_append, rows, known, part)
     return rows
 

@@ -54,10 +54,12 @@ async def index(
 ) -> Sequence[Mapping[str, object]]:
     """One scan to completion of the asked or of every agent: one mapping an agent, as `sidecar.refresh`."""
     async with Sidecar(loaded, only=loaded.agent) as sidecar:
-        return [
-            {"agentId": agent_id, **await agent.refresh(rebuild=rebuild, purge=purge, progress=progress)}
-            for agent_id, agent in sidecar.agents.items()
-        ]
+        done = []
+        for agent_id, agent in sidecar.agents.items():
+            counts = await agent.refresh(rebuild=rebuild, purge=purge, progress=progress)
+            await agent.embeddings.catch_up(whole=True)
+            done.append({"agentId": agent_id, **counts})
+        return done
 
 
 @asynccontextmanager
@@ -67,4 +69,5 @@ async def open_local(loaded: Loaded) -> AsyncIterator[LocalCaller]:
     async with Sidecar(loaded, only=agent_id) as sidecar:
         for agent in sidecar.agents.values():
             await agent.refresh()
+            await agent.embeddings.catch_up(whole=False)
         yield LocalCaller(sidecar)
