@@ -24,6 +24,8 @@ PROBE_TEXT = "memory"
 REFUSED_SECONDS = 600.0
 """A text that the endpoint cannot embed is tried again after this time."""
 MOST_REFUSED = 1000
+FAILURES_OF_ONE = 3
+"""More than the circuit allows: a text is to blame only when the endpoint worked for a probe in between."""
 FAULT_PAUSE_SECONDS = 10.0
 _SHORT_PAUSE = (0.2, 0.6)
 _LEAST_PAUSE = 0.05
@@ -40,6 +42,7 @@ class VectorFiller:
         self._wake = asyncio.Event()
         self._doubtful = False
         self._refused: dict[bytes, float] = {}
+        self._blamed: tuple[bytes, int] = (b"", 0)
         self.refusal: str | None = None
         self.embedded = 0
         embedder.listen(self._wake.set)
@@ -138,13 +141,19 @@ class VectorFiller:
         """Go on with fewer texts at a time; one that fails by itself waits, so that it holds up no other."""
         self._limit = max(1, len(texts) // 2)
         if len(texts) == 1 and failure.answered and not failure.lasting:
-            if len(self._refused) >= MOST_REFUSED:
-                raise failure
-            self._refused[next(iter(texts))] = time.monotonic() + REFUSED_SECONDS
-            self.refusal = failure.message
+            self._blame(next(iter(texts)), failure)
         if self._embedder.circuit.state != "closed":
             raise failure
         await self.breathe()
+
+    def _blame(self, digest: bytes, failure: EmbeddingFailed) -> None:
+        last, count = self._blamed
+        count = count + 1 if last == digest else 1
+        self._blamed = (digest, count)
+        if count >= FAILURES_OF_ONE and len(self._refused) < MOST_REFUSED:
+            self._refused[digest] = time.monotonic() + REFUSED_SECONDS
+            self.refusal = failure.message
+            log.warning("a text cannot be embedded for now: %s", failure.message)
 
     async def breathe(self) -> None:
         """A short pause before the same is tried once more."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import Any
 
 from aiohttp import web
@@ -56,7 +57,7 @@ class Endpoint:
 
     def vectors(self, texts: list[str]) -> list[list[float]]:
         """What it gives for texts: not of length 1."""
-        matrix = LocalEmbedder(dimensions=self.dimensions).embed(texts) * 3
+        matrix = model(self.dimensions).embed(texts) * 3
         matrix[:, 0] += (abs(matrix).sum(axis=1) == 0).astype(matrix.dtype)
         return [row.tolist() for row in matrix]
 
@@ -79,6 +80,12 @@ class Endpoint:
                 return answer
         self.texts.update(asked["input"])
         return web.json_response(self.body(asked["input"]))
+
+
+@cache
+def model(dimensions: int) -> LocalEmbedder:
+    """The bundled model, loaded once for all tests."""
+    return LocalEmbedder(dimensions=dimensions)
 
 
 def status(code: int, *, body: object = None, **headers: str) -> Fault:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from sidecar.adapters.openai_answers import is_quota, read_answer
+
 from sidecar.domain.errors import EmbeddingFailed
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from aiohttp import web
-
 from embedding_endpoint import Endpoint, raw, status
 from sidecar.adapters import openai_embeddings
 from sidecar.adapters.openai_embeddings import OpenAiEmbeddings
+
 from sidecar.domain.errors import EmbeddingFailed
 
 KEY = "sk-secret-key"
