@@ -24,12 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidecar.domain.corpus import FileStamp
-from sidecar.domain.errors import StateError, StoreDamaged
+from sidecar.domain.errors import StateError
 from sidecar.domain.memory import Source
+from sidecar.index.adopting import adopt_model
 from sidecar.index.catalog import Journal, Restamp
 from sidecar.index.documents import IndexDocument, LexicalLayout, VectorModel
 from sidecar.index.entries import PackedDocument, pack_document
-from sidecar.index.healing import IndexSettings, OpenIndex, open_index, use_model
+from sidecar.index.healing import IndexSettings, OpenIndex, open_index
 from sidecar.index.packing import Contents
 from sidecar.index.upkeep import Upkeep
 from sidecar.index.vectors import CROSSOVER_ROWS
@@ -157,13 +158,15 @@ class AgentIndex:
         if given:
             await self._exclusively(lambda: self._add_vectors(given))
 
-    async def adopt(self, model: VectorModel) -> None:
+    async def adopt(self, model: VectorModel, sample: Vector) -> None:
         """Go over to the vectors of this model: what is cached of them is used at once, the rest waits.
 
-        Words are searched and changed as before. Raises `StateError` when the disk refuses.
+        `sample` is its vector of a text that is always the same: when it is not like last time, the model
+        has changed under its name and every block waits. Words are searched and changed as before. Raises
+        `StateError` when the disk refuses.
         """
         await self._upkeep.settled()
-        await self._exclusively(lambda: self._adopt(model))
+        await self._exclusively(lambda: self._adopt(model, sample))
 
     async def maintain(self) -> None:
         """Bounded clean-up, to be called every few minutes: what is gone leaves the files (spec §2).
@@ -307,21 +310,11 @@ class AgentIndex:
             self._show()
             self._upkeep.renew_if_due()
 
-    async def _adopt(self, model: VectorModel) -> None:
-        parts = self._parts
-        if model == parts.state.model:
-            return
-        repairs = list(parts.repairs)
-        try:
-            number = await use_model(self._settings, model, parts, self._clock(), repairs)
-        except StoreDamaged:
-            stored = parts.catalog.vectors
-            await stored.drop_misshapen(await stored.use_model(model, self._clock()), model.dimensions)
-            number = await use_model(self._settings, model, parts, self._clock(), repairs)
-        parts.model_id, parts.repairs = number, tuple(repairs)
-        self._settings = msgspec.structs.replace(self._settings, model=model)
-        self._show()
-        self._upkeep.renew_if_due()
+    async def _adopt(self, model: VectorModel, sample: Vector) -> None:
+        if await adopt_model(self._settings, model, sample, self._parts, self._clock()):
+            self._settings = msgspec.structs.replace(self._settings, model=model)
+            self._show()
+            self._upkeep.renew_if_due()
 
     async def _ensure_lexicon(self, source: Source) -> None:
         lexicons = self._parts.lexicons

@@ -77,7 +77,9 @@ async def open_index(settings: IndexSettings, now: float) -> OpenIndex:
     try:
         return await _open(settings, path, now, repairs)
     except StoreDamaged as damage:
-        _note(repairs, f"{damage.message}; it was set aside and the index is rebuilt from the workspace")
+        note_repair(
+            repairs, f"{damage.message}; it was set aside and the index is rebuilt from the workspace"
+        )
         await asyncio.to_thread(set_aside, path, _COMPANIONS)
     try:
         return await _open(settings, path, now, repairs)
@@ -90,9 +92,9 @@ async def _open(settings: IndexSettings, path: Path, now: float, repairs: list[s
     catalog, fresh, damage = await Catalog.open(path)
     try:
         if damage is not None:
-            _note(repairs, f"{damage}; it was set aside and the index is rebuilt from the workspace")
+            note_repair(repairs, f"{damage}; it was set aside and the index is rebuilt from the workspace")
         elif fresh and had_engines and not repairs:
-            _note(repairs, "the catalog was missing; the index is rebuilt from the workspace")
+            note_repair(repairs, "the catalog was missing; the index is rebuilt from the workspace")
         return await _heal(settings, catalog, now, repairs)
     except BaseException:
         await catalog.close()
@@ -118,7 +120,7 @@ async def _heal(settings: IndexSettings, catalog: Catalog, now: float, repairs: 
         if journal:
             generation += 1
             await catalog.publish(journal, (), generation)
-            _note(repairs, "an interrupted change was completed")
+            note_repair(repairs, "an interrupted change was completed")
         await asyncio.to_thread(lexicons.remove_unused)
         parts = OpenIndex(
             catalog=catalog,
@@ -176,7 +178,7 @@ async def _heal_source(
             await fill_lexicon(catalog, lexicon, sorted(journal.added & expected.keys()))
         await asyncio.to_thread(lexicon.require, expected.keys(), units)
     except StoreDamaged as damage:
-        _note(repairs, f"{damage.message}; the words of {source} were indexed again")
+        note_repair(repairs, f"{damage.message}; the words of {source} were indexed again")
         lexicons.abandon_writers()
         lexicon = await asyncio.to_thread(lexicons.build, source)
         await fill_lexicon(catalog, lexicon, sorted(expected))
@@ -200,7 +202,7 @@ async def _rows(
     try:
         base = await asyncio.to_thread(load_base, directory, parts.store, model)
     except StoreDamaged as damage:
-        _note(repairs, f"{damage.message}; it is built again")
+        note_repair(repairs, f"{damage.message}; it is built again")
         await asyncio.to_thread(drop_base, directory)
     rows = VectorRows(model.dimensions, crossover=settings.crossover, base=base)
     known = np.empty(0, np.int64)
@@ -227,6 +229,7 @@ def _row_keys(numbers: Numbers) -> Numbers:
     return np.asarray(numbers[:, 0] << ORDINAL_BITS | numbers[:, 1], np.int64)
 
 
-def _note(repairs: list[str], text: str) -> None:
+def note_repair(repairs: list[str], text: str) -> None:
+    """Say in the log and in status what had to be repaired."""
     _LOG.warning("index repaired: %s", text)
     repairs.append(text)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Collection, Mapping
 
 from sidecar.domain.errors import EmbeddingFailed, SidecarError
-from sidecar.embedding.contract import EmbeddingIdentity
+from sidecar.embedding.contract import Embedded, EmbeddingIdentity
 from sidecar.embedding.guarded import GuardedEmbedder
 from sidecar.index.agent_index import AgentIndex
 
@@ -101,19 +101,21 @@ class VectorFiller:
         """Have a working endpoint and use the vectors of its model."""
         if self._index.model is not None and self._embedder.circuit.state == "closed" and not self._doubtful:
             return
-        model = await self._probe()
+        answer = await self._probe()
         self._doubtful = False
-        if model != self._index.model:
-            await self._adopt(model)
+        await self._adopt(answer)
 
-    async def _probe(self) -> EmbeddingIdentity:
+    async def _probe(self) -> Embedded:
         """Ask for one word: whether the endpoint works, and whose vectors it gives."""
-        return (await self._embedder.embed([PROBE_TEXT], probe=True)).identity
+        return await self._embedder.embed([PROBE_TEXT], probe=True)
 
-    async def _adopt(self, model: EmbeddingIdentity) -> None:
-        log.info("vectors are of model %s", model.name, extra={"dimensions": model.dimensions})
-        await self._index.adopt(model)
-        self._refused.clear()
+    async def _adopt(self, answer: Embedded) -> None:
+        before = self._index.model
+        await self._index.adopt(answer.identity, answer.matrix[0])
+        if self._index.model != before:
+            model = answer.identity
+            log.info("vectors are of model %s", model.name, extra={"dimensions": model.dimensions})
+            self._refused.clear()
 
     async def _embed(self, texts: Mapping[bytes, str]) -> None:
         try:
@@ -129,13 +131,14 @@ class VectorFiller:
 
     async def _confirm(self, model: EmbeddingIdentity) -> None:
         """Another model answers: once more, before every vector is made anew for one odd answer."""
-        if await self._probe() != model:
+        answer = await self._probe()
+        if answer.identity != model:
             failure = EmbeddingFailed(
                 "the embedding endpoint answers with one model and another", answered=True
             )
             self._embedder.distrust(failure)
             raise failure
-        await self._adopt(model)
+        await self._adopt(answer)
 
     async def _after(self, failure: EmbeddingFailed, texts: Mapping[bytes, str]) -> None:
         """Go on with fewer texts at a time; one that fails by itself waits, so that it holds up no other."""

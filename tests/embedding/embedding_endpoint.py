@@ -22,6 +22,7 @@ class Endpoint:
     def __init__(self) -> None:
         self.model: str | None = "tiny"
         self.dimensions = 64
+        self.turned = False
         self.fault: Fault | None = None
         self.texts: Counter[str] = Counter()
         self.asked: list[dict[str, Any]] = []
@@ -59,7 +60,7 @@ class Endpoint:
         """What it gives for texts: not of length 1."""
         matrix = model(self.dimensions).embed(texts) * 3
         matrix[:, 0] += (abs(matrix).sum(axis=1) == 0).astype(matrix.dtype)
-        return [row.tolist() for row in matrix]
+        return [(row[::-1] if self.turned else row).tolist() for row in matrix]
 
     def body(self, texts: list[str]) -> dict[str, Any]:
         """A right answer."""

@@ -90,6 +90,11 @@ async def start(endpoint: Endpoint, tmp_path: Path) -> AsyncIterator[Start]:
 NOTES = {"fruit.md": "a ripe banana", "car.md": "an engine with oil", "sea.md": "a ship in the harbour"}
 
 
+def probe_vector(endpoint: Endpoint) -> np.ndarray[Any, np.dtype[np.float32]]:
+    row = np.array(endpoint.vectors([PROBE])[0], np.float32)
+    return row / np.linalg.norm(row)
+
+
 async def write_all(agent: Agent) -> None:
     for path, line in NOTES.items():
         await agent.write(path, line)
@@ -217,6 +222,36 @@ async def test_a_model_that_changes_under_us_is_noticed_by_a_query_and_every_vec
     await eventually(back)
     assert await agent.nearest("boats") == "sea.md"
     assert {endpoint.embedded[text] for text in NOTES.values()} == {2}, "the earlier vectors were kept"
+
+
+@pytest.mark.parametrize("noticed", ["at a start", "after a failure"])
+async def test_other_weights_under_the_same_name_make_every_vector_anew(
+    endpoint: Endpoint, start: Start, eventually: Any, noticed: str
+) -> None:
+    agent = await start()
+    await write_all(agent)
+    await whole(agent, eventually)
+    if noticed == "at a start":
+        await agent.stop()
+    else:
+        endpoint.fault = status(401)
+        await agent.nearest("boats")
+        assert agent.circuit == "open"
+    endpoint.turned = True
+    endpoint.fault = None
+    if noticed == "at a start":
+        agent = await start()
+
+    async def made_anew() -> bool:
+        return agent.whole and {endpoint.embedded[text] for text in NOTES.values()} == {2}
+
+    await eventually(made_anew)
+    assert await agent.nearest("boats") == "sea.md"
+    assert "tiny gives other vectors than before; all of them are made anew" in agent.index.repairs
+    await agent.stop()
+    agent = await start()
+    await whole(agent, eventually)
+    assert {endpoint.embedded[text] for text in NOTES.values()} == {2}
 
 
 async def test_one_odd_answer_is_not_taken_for_another_model(
@@ -404,7 +439,7 @@ async def test_agents_share_an_endpoint_and_its_circuit(
 
 
 async def test_another_model_of_the_settings_finds_its_own_vectors_only(
-    tmp_path: Path, start: Start, eventually: Any
+    endpoint: Endpoint, tmp_path: Path, start: Start, eventually: Any
 ) -> None:
     agent = await start()
     await write_all(agent)
@@ -415,9 +450,9 @@ async def test_another_model_of_the_settings_finds_its_own_vectors_only(
     assert index.view().model is None
     assert await index.pending_blocks(10) == []
     assert found_by_words(index.view(), "banana") == {("fruit.md", 1)}
-    await index.adopt(EmbeddingIdentity("other", 8))
+    await index.adopt(EmbeddingIdentity("other", 8), np.eye(8, dtype=np.float32)[0])
     assert len(await index.pending_blocks(10)) == 3
-    await index.adopt(EmbeddingIdentity("tiny", 64))
+    await index.adopt(EmbeddingIdentity("tiny", 64), probe_vector(endpoint))
     view = index.view()
     assert view.vectors is not None
     assert (view.vectors.count, await index.pending_blocks(10)) == (3, [])

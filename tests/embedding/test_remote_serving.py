@@ -127,15 +127,18 @@ async def test_without_its_endpoint_it_finds_words_says_so_and_recovers_by_itsel
 
 
 async def test_queries_are_refused_while_embeddings_fail_where_that_is_configured(
-    launcher: Any, workspace: Path, write: Any, endpoint: Endpoint
+    launcher: Any, workspace: Path, write: Any, eventually: Any, endpoint: Endpoint
 ) -> None:
     write(workspace, NOTES)
     endpoint.fault = status(403)
     service = await launched(launcher, workspace, environment=environment(endpoint, ON_FAILURE="error"))
     await service.ready()
 
-    while not endpoint.asked:  # noqa: ASYNC110 (the endpoint has no event for it)
-        await asyncio.sleep(0.01)
+    async def opened() -> bool:
+        status_now = await service.call("memory.status", {})
+        return bool(status_now["details"]["embeddings"]["circuit"] == "open")
+
+    await eventually(opened)
     code, error = await service.error("memory.search", {"version": 2, "query": "blue tin"})
     assert (code, error["code"], error["details"]["code"]) == (503, "UNAVAILABLE", "PROVIDER_FAILED")
     assert error["message"] == "memory was not searched: the embedding endpoint forbids the request (403)"
