@@ -157,9 +157,14 @@ class AgentRuntime:
         ]
 
     async def refresh(
-        self, *, rebuild: bool = False, purge: bool = False, progress: Progress | None = None
+        self,
+        *,
+        rebuild: bool = False,
+        purge: bool = False,
+        vectors: bool = True,
+        progress: Progress | None = None,
     ) -> dict[str, object]:
-        """One scan to completion; gives the counts."""
+        """One scan to completion, with `vectors` also those of an endpoint unless it fails; gives counts."""
         if rebuild:
             await self.indexer.rebuild(progress)
         else:
@@ -167,6 +172,7 @@ class AgentRuntime:
         if purge:
             self._shelf.clear()
             await self.indexer.purge()
+        await self.embeddings.catch_up(whole=vectors)
         _, files = self.health.ready()
         totals = self._index.view().total("memory")
         return {"files": files["indexed"], "units": totals.units, "blocks": totals.blocks}

@@ -54,12 +54,10 @@ async def index(
 ) -> Sequence[Mapping[str, object]]:
     """One scan to completion of the asked or of every agent: one mapping an agent, as `sidecar.refresh`."""
     async with Sidecar(loaded, only=loaded.agent) as sidecar:
-        done = []
-        for agent_id, agent in sidecar.agents.items():
-            counts = await agent.refresh(rebuild=rebuild, purge=purge, progress=progress)
-            await agent.embeddings.catch_up(whole=True)
-            done.append({"agentId": agent_id, **counts})
-        return done
+        return [
+            {"agentId": agent_id, **await agent.refresh(rebuild=rebuild, purge=purge, progress=progress)}
+            for agent_id, agent in sidecar.agents.items()
+        ]
 
 
 @asynccontextmanager
@@ -68,6 +66,5 @@ async def open_local(loaded: Loaded) -> AsyncIterator[LocalCaller]:
     agent_id = loaded.settings.default_agent
     async with Sidecar(loaded, only=agent_id) as sidecar:
         for agent in sidecar.agents.values():
-            await agent.refresh()
-            await agent.embeddings.catch_up(whole=False)
+            await agent.refresh(vectors=False)
         yield LocalCaller(sidecar)

@@ -91,7 +91,7 @@ class Embeddings:
             await self._filler.run()
 
     async def catch_up(self, *, whole: bool) -> None:
-        """For a command without a running service: as `run`, until nothing waits or the endpoint fails.
+        """Return when nothing waits for a vector any more, or when the endpoint fails.
 
         Without `whole` an endpoint elsewhere is only asked whose vectors it gives.
         """

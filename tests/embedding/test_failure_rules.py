@@ -61,7 +61,6 @@ async def searcher(
         offload=offload,
     )
     await agent.refresh()
-    await agent.embeddings.catch_up(whole=True)
     yield Searcher(agent)
     await agent.close()
     await embedder.close()

@@ -79,7 +79,7 @@ async def test_notes_are_found_by_meaning_and_the_key_is_shown_nowhere(
     assert answer["results"][0]["vectorScore"] > 0.2
     assert "stale" not in answer
     await service.call("sidecar.refresh", {"rebuild": True})
-    await reaches(service, eventually, "ready")
+    assert (await service.call("memory.status", {}))["status"] == "ready"
     queries = ["ships and boats", "ships and boats"]
     assert endpoint.embedded.total() - len(queries) == len(set(endpoint.embedded) - set(queries))
     assert {headers["Authorization"] for headers in endpoint.headers} == {f"Bearer {KEY}"}
