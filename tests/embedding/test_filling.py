@@ -254,8 +254,9 @@ async def test_other_weights_under_the_same_name_make_every_vector_anew(
     assert {endpoint.embedded[text] for text in NOTES.values()} == {2}
 
 
+@pytest.mark.parametrize(("name", "vector"), [("tiny", [1.0, 2.0]), ("strange", [1.0] + [0.0] * 63)])
 async def test_one_odd_answer_is_not_taken_for_another_model(
-    endpoint: Endpoint, start: Start, eventually: Any
+    endpoint: Endpoint, start: Start, eventually: Any, name: str, vector: list[float]
 ) -> None:
     agent = await start()
     await write_all(agent)
@@ -267,13 +268,14 @@ async def test_one_odd_answer_is_not_taken_for_another_model(
         if not odd:
             return None
         odd = False
-        return web.json_response({"data": [{"embedding": [1.0, 2.0]} for _ in asked["input"]]})
+        return web.json_response({"model": name, "data": [{"embedding": vector} for _ in asked["input"]]})
 
     endpoint.fault = fault
     await agent.write("new.md", "a mountain with snow")
     await whole(agent, eventually)
     assert agent.index.model is not None
-    assert agent.index.model.dimensions == 64
+    assert (agent.index.model.name, agent.index.model.dimensions) == ("tiny", 64)
+    assert endpoint.embedded["a mountain with snow"] == 1
     assert await agent.nearest("mountains") == "new.md"
     assert {endpoint.embedded[text] for text in NOTES.values()} == {1}
 
