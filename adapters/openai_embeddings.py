@@ -23,6 +23,9 @@ from sidecar.embedding.contract import Embedded, EmbeddingIdentity
 
 BATCH = 32
 MOST_BYTES = 16 * 1024 * 1024
+# Less than the 5 s after which common servers close an idle connection: a request that meets such a close is
+# lost, and would count as a failure of the endpoint.
+_KEPT_SECONDS = 3
 _MOST_ERROR_BYTES = 64 * 1024
 _LONGEST_RETRY_AFTER_MS = 24 * 3600 * 1000
 _LASTING = {
@@ -100,6 +103,7 @@ class OpenAiEmbeddings:
             self._session = aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(total=self._timeout_seconds),
                 cookie_jar=aiohttp.DummyCookieJar(),
+                connector=aiohttp.TCPConnector(keepalive_timeout=_KEPT_SECONDS),
             )
         try:
             async with self._session.post(

@@ -116,9 +116,7 @@ class Embeddings:
             answer = await self._embedder.embed_query(text, words)
         except EmbeddingFailed as failure:
             if self._on_failure == "error":
-                raise EmbeddingFailed(
-                    f"memory was not searched: {failure.message}", retry_after_ms=failure.retry_after_ms
-                ) from failure
+                raise
             return QueryMeaning(gaps=(f"meaning was not searched: {failure.message}",))
         if answer.identity != view.model:
             self._filler.doubt()
