@@ -24,8 +24,8 @@ from sidecar.ranking.floor import Floor
 from sidecar.ranking.fusion import fuse
 from sidecar.ranking.parameters import DEFAULT, Parameters
 from sidecar.service.descent import Descent
-from sidecar.service.hits import HitMaker
 from sidecar.service.embeddings import Embeddings
+from sidecar.service.hits import HitMaker
 from sidecar.service.indexing import Indexer
 from sidecar.service.legs import WeightedTerm, lexical_leg, vector_leg, weigh, weighted_words
 from sidecar.service.offload import Offload
