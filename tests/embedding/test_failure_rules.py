@@ -14,6 +14,8 @@ from sidecar.domain.errors import EmbeddingFailed
 from sidecar.domain.memory import Page, SearchRequest
 from sidecar.runtime.agent import AgentRuntime
 from sidecar.runtime.embedders import make_embedder
+from sidecar.service.audit import Audit
+from sidecar.service.hits import none_recorded
 from sidecar.service.offload import Offload
 from sidecar.settings.model import (
     AgentSettings,
@@ -59,6 +61,8 @@ async def searcher(
         embeddings=settings,
         embedder=embedder,
         offload=offload,
+        audit=Audit(),
+        recorded_origin=none_recorded,
     )
     await agent.refresh()
     yield Searcher(agent)
