@@ -129,7 +129,7 @@ class Rough:
             await asyncio.gather(calling, return_exceptions=True)
 
     async def cut_off_on_a_socket(self, number: int) -> None:
-        """Eight searches on a socket, one of them cancelled; every other time nobody waits for the answers."""
+        """Eight searches on a socket, one of them cancelled; every other time nobody waits for them."""
         async with aiohttp.ClientSession() as session:
             socket = await session.ws_connect(f"{self._url}/ws", headers=self._headers)
             search = {"type": "req", "method": "memory.search", "params": {"version": 2, "query": "boiler"}}
