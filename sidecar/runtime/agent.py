@@ -6,11 +6,15 @@ import asyncio
 import logging
 from pathlib import Path
 
-from sidecar.adapters.file_shaped import FileShapedManager
+from sidecar.adapters.file_reading import FileReading
+from sidecar.adapters.file_shaped import FileServices, FileShapedRuntime
+from sidecar.adapters.file_status import FileStatus
+from sidecar.adapters.legacy_provider import LegacyProvider, LegacyServices
 from sidecar.corpus.rules import ExtraPath
 from sidecar.corpus.scan import Corpus
 from sidecar.corpus.watch import Watcher
 from sidecar.domain.errors import SettingsError, SidecarError
+from sidecar.domain.memory import Source
 from sidecar.domain.provider import MemoryProvider
 from sidecar.embedding.contract import Embedder
 from sidecar.index.agent_index import AgentIndex
@@ -21,12 +25,13 @@ from sidecar.service.offload import Offload
 from sidecar.service.reading import Reader
 from sidecar.service.search import SearchService
 from sidecar.service.shelf import Shelf
-from sidecar.service.workspace import PROVIDER_ID, WorkspaceProvider, WorkspaceServices
+from sidecar.service.workspace import WorkspaceProvider, WorkspaceServices
 from sidecar.settings.model import AgentSettings, EmbeddingSettings, WatchSettings
 
 log = logging.getLogger(__name__)
 
 MAINTAIN_SECONDS = 300.0
+INDEXED_SOURCES: tuple[Source, ...] = ("memory",)
 
 
 class AgentRuntime:
@@ -58,7 +63,7 @@ class AgentRuntime:
             embedding_provider=embedding_provider,
         )
         search = SearchService(
-            provider_id=PROVIDER_ID,
+            provider_id=settings.provider_id,
             index=index,
             corpus=corpus,
             shelf=self._shelf,
@@ -68,21 +73,34 @@ class AgentRuntime:
             offload=offload,
             search_sources=settings.search_sources,
         )
-        self.provider: MemoryProvider = WorkspaceProvider(
-            WorkspaceServices(
+        self.serves_v1 = settings.serve_v1
+        self.manager = FileShapedRuntime(
+            FileServices(
                 agent_id=settings.id,
                 search=search,
-                reader=Reader(corpus, PROVIDER_ID),
-                health=self.health,
+                index=index,
+                reading=FileReading(corpus),
+                status=FileStatus(
+                    index=index,
+                    indexer=self.indexer,
+                    embedder=embedder,
+                    embedding_provider=embedding_provider,
+                    sources=INDEXED_SOURCES,
+                ),
                 offload=offload,
-                sandboxed_access=settings.sandboxed_access,
+                refresh=self.refresh,
+                embedder=embedder,
             )
         )
-        self.manager = (
-            FileShapedManager(agent_id=settings.id, search=search, sandboxed_access=settings.sandboxed_access)
-            if settings.serve_v1
-            else None
+        workspace = WorkspaceServices(
+            agent_id=settings.id,
+            search=search,
+            reader=Reader(corpus, settings.provider_id),
+            health=self.health,
+            offload=offload,
+            sandboxed_access=settings.sandboxed_access,
         )
+        self.provider = _provider(settings, workspace, self.manager)
 
     @classmethod
     async def open(
@@ -140,6 +158,10 @@ class AgentRuntime:
         totals = self._index.view().total("memory")
         return {"files": files["indexed"], "units": totals.units, "blocks": totals.blocks}
 
+    def readiness(self) -> tuple[bool, dict[str, object]]:
+        """Whether the first scan is indexed, and the counts."""
+        return self.health.ready()
+
     async def close(self) -> None:
         """End the tasks, then close watcher and index; what was published stays."""
         for task in self._tasks:
@@ -158,3 +180,19 @@ class AgentRuntime:
                 await self._index.maintain()
             except SidecarError as error:
                 log.warning("clean-up failed: %s", error.message)
+
+
+def _provider(
+    settings: AgentSettings, workspace: WorkspaceServices, managers: FileShapedRuntime
+) -> MemoryProvider:
+    """Which of the two providers over one index owns the agent (spec §5)."""
+    if settings.provider != "legacy":
+        return WorkspaceProvider(workspace)
+    return LegacyProvider(
+        LegacyServices(
+            agent_id=settings.id,
+            runtime=managers,
+            sandboxed_access=settings.sandboxed_access,
+            provider_id=settings.provider_id,
+        )
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import secrets
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Self
 from sidecar.api.app import build_app
 from sidecar.api.dispatch import Call, Dispatcher
 from sidecar.api.door import Door
+from sidecar.api.manager_methods import ManagerMethods
 from sidecar.api.memory_methods import MemoryMethods
 from sidecar.api.server import Server
 from sidecar.domain.authority import CallerContext, Operator, Principal
@@ -24,9 +26,10 @@ from sidecar.embedding.offloaded import OffloadedEmbedder
 from sidecar.policy.access import READ_SCOPE
 from sidecar.policy.roster import visible_agents
 from sidecar.runtime.agent import AgentRuntime
+from sidecar.runtime.foreign import ForeignAgent
 from sidecar.service.offload import Offload
 from sidecar.settings.load import Loaded
-from sidecar.settings.model import EmbeddingSettings, watched_roots
+from sidecar.settings.model import AgentSettings, EmbeddingSettings, watched_roots
 from sidecar.settings.served import refuse_unserved
 from sidecar.settings.state import Endpoint, StateDirectory
 from sidecar.settings.tokens import TokenStore
@@ -48,7 +51,8 @@ class Sidecar:
         self._only = only
         self._stack = AsyncExitStack()
         self._state: StateDirectory | None = None
-        self.agents: dict[str, AgentRuntime] = {}
+        self.instance = secrets.token_hex(8)
+        self.agents: dict[str, AgentRuntime | ForeignAgent] = {}
         self.dispatcher = Dispatcher({})
 
     async def __aenter__(self) -> Self:
@@ -77,18 +81,27 @@ class Sidecar:
         if embedder is not None:
             self._stack.push_async_callback(embedder.close)
         for agent in chosen:
-            runtime = await AgentRuntime.open(
-                agent,
-                directory=self._state.agent_directory(agent.id),
-                watch=settings.watch,
-                embeddings=settings.embeddings,
-                embedder=embedder,
-                offload=offload,
-            )
+            runtime = await self._open_agent(agent, self._state, embedder, offload)
             self._stack.push_async_callback(runtime.close)
             self.agents[agent.id] = runtime
         default = settings.default_agent if settings.default_agent in self.agents else None
-        self.dispatcher = Dispatcher(MemoryMethods(self.agents, default).table())
+        memory = MemoryMethods(self.agents, default)
+        managers = ManagerMethods(self.agents, default, instance=self.instance)
+        self.dispatcher = Dispatcher({**memory.table(), **managers.table()})
+
+    async def _open_agent(
+        self, agent: AgentSettings, state: StateDirectory, embedder: Embedder | None, offload: Offload
+    ) -> AgentRuntime | ForeignAgent:
+        if not agent.reads_files:
+            return await ForeignAgent.open(agent, self._loaded)
+        return await AgentRuntime.open(
+            agent,
+            directory=state.agent_directory(agent.id),
+            watch=self._settings.watch,
+            embeddings=self._settings.embeddings,
+            embedder=embedder,
+            offload=offload,
+        )
 
     async def listen(self) -> int:
         """Follow the workspaces and answer on both listeners; gives the TCP port."""
@@ -127,7 +140,7 @@ class Sidecar:
 
     def _readiness(self, principal: Principal) -> tuple[bool, dict[str, object]]:
         visible = visible_agents(principal, tuple(self.agents))
-        states = {agent_id: self.agents[agent_id].health.ready() for agent_id in visible}
+        states = {agent_id: self.agents[agent_id].readiness() for agent_id in visible}
         ready = all(state for state, _ in states.values())
         return ready, {"agents": {agent_id: counts for agent_id, (_, counts) in states.items()}}
 
