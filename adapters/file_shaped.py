@@ -6,12 +6,13 @@ that only know this contract (spec §4.2). It asks no policy: whoever holds a ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from sidecar.adapters.file_reading import FileReading
 from sidecar.adapters.file_status import FileStatus
+from sidecar.adapters.origin_classes import OriginClasses
 
 from sidecar.domain.corpus import OriginClass
 from sidecar.domain.errors import CapabilityUnsupported, ProviderFailed, Unavailable
@@ -26,27 +27,34 @@ from sidecar.domain.file_shaped import (
     HitFilter,
     Provenance,
 )
-from sidecar.domain.memory import Hit, Page, SearchRequest
+from sidecar.domain.memory import AutomaticRecall, Hit, SearchRequest
 from sidecar.domain.provider import CandidateRequest, Purpose
 from sidecar.embedding.contract import Embedder
 from sidecar.index.agent_index import AgentIndex
-from sidecar.index.entries import DocumentEntry
 from sidecar.index.view import View
 from sidecar.ranking.floor import DefaultFloor, FileShapedFloor, StrictFloor
-from sidecar.service.documents import origin_of
 from sidecar.service.offload import Offload
 from sidecar.service.search import SearchService
 
 CLOSED = "Memory index manager is closed"
 READ_ONLY = "Memory status managers are read-only"
-RecordedOrigin = Callable[[str], OriginClass | None]
-"""What a host recorded of a path's present text; None where nothing was."""
+NO_RECALL = AutomaticRecall(eligible=False)
 
 
-class Candidates(Protocol):
+class CandidateHits(Protocol):
+    """Whole entries, and why some may be missing."""
+
+    @property
+    def hits(self) -> Sequence[Hit]: ...
+
+    @property
+    def partial(self) -> Sequence[str]: ...
+
+
+class CandidateSource(Protocol):
     """Where the entries come from that a host may inject by itself (U§10)."""
 
-    async def candidates(self, request: CandidateRequest) -> Page:
+    async def candidates(self, request: CandidateRequest) -> CandidateHits:
         """The entries of one kind; the excerpt of each is the whole entry."""
         ...
 
@@ -55,11 +63,6 @@ class Refresh(Protocol):
     """One scan to completion."""
 
     async def __call__(self, *, rebuild: bool) -> object: ...
-
-
-def nothing_recorded(path: str) -> OriginClass | None:  # noqa: ARG001
-    """Where no host records origins."""
-    return None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,12 +77,12 @@ class FileServices:
     index: AgentIndex
     reading: FileReading
     status: FileStatus
+    origins: OriginClasses
     offload: Offload
     refresh: Refresh
     embedder: Embedder | None
-    candidates: Candidates | None = None
+    candidates: CandidateSource | None = None
     authorise: AuthoriseHits | None = None
-    recorded: RecordedOrigin = nothing_recorded
 
 
 class FileShapedRuntime:
@@ -110,9 +113,10 @@ class FileShapedRuntime:
             return await self._services.authorise(asked)
         return without_transcripts(asked)
 
-    def classify(self, paths: Sequence[str]) -> list[tuple[str, OriginClass]]:
-        """The origin class of each workspace path (U§8): by its place, unless `untrusted` was recorded."""
-        return [(path, origin_class(path, self._services.recorded)) for path in paths]
+    async def classify(self, paths: Sequence[str]) -> list[tuple[str, OriginClass]]:
+        """The origin class of each workspace path (U§8)."""
+        origins = self._services.origins
+        return await self._services.offload.run(lambda: [(path, origins.of_path(path)) for path in paths])
 
 
 class FileShapedManager:
@@ -167,8 +171,9 @@ class FileShapedManager:
             raise CapabilityUnsupported(
                 f"memory provider does not support the {request.kind} candidates capability"
             )
-        page = await self._services.candidates.candidates(request)
-        return FileHits(hits=self._raw(page.hits), stale=page.warning)
+        found = await self._services.candidates.candidates(request)
+        self._enter()
+        return FileHits(hits=self._raw(found.hits), stale="; ".join(found.partial) or None)
 
     async def probe(self) -> dict[str, object]:
         """Whether embeddings answer now, and whether vectors can be searched."""
@@ -192,18 +197,7 @@ class FileShapedManager:
 
     def _raw(self, hits: Sequence[Hit]) -> tuple[FileHit, ...]:
         view = self._services.index.view()
-        return tuple(_raw(hit, view, self._services.recorded) for hit in hits)
-
-
-def origin_class(path: str, recorded: RecordedOrigin) -> OriginClass:
-    """The origin class of a path by its place; a record can only take trust away (U§8)."""
-    if path.startswith("users/") and path.endswith("/USER.md") and path.count("/") == 2:
-        placed: OriginClass = "agent"
-    elif path.lower() == "dreams.md":
-        placed = "system"
-    else:
-        placed = origin_of("MEMORY.md" if path == "memory.md" else path)
-    return "untrusted" if placed == "agent" and recorded(path) == "untrusted" else placed
+        return tuple(_raw(hit, view, self._services.origins) for hit in hits)
 
 
 def without_transcripts(asked: HitFilter) -> tuple[FileHit, ...]:
@@ -214,11 +208,12 @@ def without_transcripts(asked: HitFilter) -> tuple[FileHit, ...]:
     return tuple(hit for hit in asked.hits if hit.source != "sessions")
 
 
-def _raw(hit: Hit, view: View, recorded: RecordedOrigin) -> FileHit:
+def _raw(hit: Hit, view: View, origins: OriginClasses) -> FileHit:
     if hit.path is None or hit.lines is None:
         raise ProviderFailed("a hit without a file cannot be shown in the file-shaped contract")
     entry = view.paths.get(hit.path)
-    recall = hit.recall
+    placed: OriginClass = "untrusted" if entry is None else entry.origin
+    recall = hit.recall or NO_RECALL
     return FileHit(
         path=hit.path,
         start_line=hit.lines.start,
@@ -228,17 +223,11 @@ def _raw(hit: Hit, view: View, recorded: RecordedOrigin) -> FileHit:
         source="sessions" if hit.source == "sessions" else "memory",
         vector_score=hit.parts.vector,
         text_score=hit.parts.text,
-        importance=recall.importance if recall is not None else None,
-        triggers=recall.triggers if recall is not None else None,
-        project_key="; ".join(recall.project_keys) or None if recall is not None else None,
+        importance=recall.importance,
+        triggers=recall.triggers,
+        project_key="; ".join(recall.project_keys) or None,
         provenance=Provenance(
-            origin_class=_origin(hit.path, entry, recorded),
+            origin_class=origins.of_text(hit.path, hit.reference.revision, placed),
             observed_at=0 if entry is None else entry.stamp.mtime_ns // 1_000_000,
         ),
     )
-
-
-def _origin(path: str, entry: DocumentEntry | None, recorded: RecordedOrigin) -> OriginClass:
-    if entry is None or recorded(path) == "untrusted":
-        return "untrusted"
-    return entry.origin

@@ -10,6 +10,7 @@ from sidecar.adapters.file_reading import FileReading
 from sidecar.adapters.file_shaped import FileServices, FileShapedRuntime
 from sidecar.adapters.file_status import FileStatus
 from sidecar.adapters.legacy_provider import LegacyProvider, LegacyServices
+from sidecar.adapters.origin_classes import OriginClasses
 from sidecar.corpus.rules import ExtraPath
 from sidecar.corpus.scan import Corpus
 from sidecar.corpus.watch import Watcher
@@ -87,6 +88,7 @@ class AgentRuntime:
                     embedding_provider=embedding_provider,
                     sources=INDEXED_SOURCES,
                 ),
+                origins=OriginClasses(corpus),
                 offload=offload,
                 refresh=self.refresh,
                 embedder=embedder,
