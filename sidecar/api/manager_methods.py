@@ -91,7 +91,9 @@ class ManagerMethods:
         """`manager.classify`: the origin class of workspace paths."""
         paths = manager_params.classify(call.params)
         agent_id, runtime = self._runtime(call)
-        classes = [{"relativePath": path, "originClass": origin} for path, origin in runtime.classify(paths)]
+        classes = [
+            {"relativePath": path, "originClass": origin} for path, origin in await runtime.classify(paths)
+        ]
         return self._reply(call, agent_id, {"classifications": classes})
 
     async def authorize(self, call: Call) -> Payload:
