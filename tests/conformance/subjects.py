@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 NOTES = {
-    "MEMORY.md": "# Memory\n\n- The spare garage opener is in the blue tin.\n- Garage doors were painted green.\n",
+    "MEMORY.md": "- The spare garage opener is in the blue tin.\n- Garage doors were painted green.\n",
     "memory/2026-03-04.md": "# Roof\n\nThe garage roof leaks in March.\n",
-    "memory/handbook.md": "first line of the handbook\nsecond line of the handbook\nthird line of the handbook\n",
+    "memory/handbook.md": "".join(f"{nth} line of the handbook\n" for nth in ("first", "second", "third")),
 }
 
 
@@ -15,9 +15,9 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     """A provider as it is configured, and what is known about what it answers.
 
     `query` finds a text with `known` in it, and at least three hits in all. `handbook` is the id of a text of
-    three lines. `revisions`: a reference names exact text, and other text is not found. `notices`: a text that
-    goes on ends with a notice. `host_trusted`: notes go to whoever the host opened for (spec §5.4, legacy).
-    `files`: v1 is answered. `entry_point` is what has to be installed.
+    three lines. `revisions`: a reference names exact text, and other text is not found. `notices`: a text
+    that goes on ends with a notice. `host_trusted`: notes go to whoever the host opened for (spec
+    §5.4, legacy). `files`: v1 is answered. `entry_point` is what has to be installed.
     """
 
     name: str

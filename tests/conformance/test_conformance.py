@@ -16,8 +16,6 @@ from sidecar.domain.authority import CallerContext, HostOperation, Operator, Own
 from sidecar.domain.memory import Found, Page, Reference
 from sidecar.domain.provider import Capabilities
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 HIT = {"reference", "excerpt", "score", "source", "citations", "automaticRecall"}
 REFERENCE = {"providerId", "id", "revision", "fragment"}
 CITATION = {"label", "reference", "url", "startLine", "endLine"}
@@ -478,6 +476,7 @@ PUT = [(caller, case) for caller in CALLERS for case in CASES if case.needs <= c
 
 
 @pytest.mark.parametrize(("call_by", "contract"), PUT, ids=[f"{by.name}: {line.words}" for by, line in PUT])
+@pytest.mark.asyncio(loop_scope="module")
 async def test_the_contract(
     call_by: Any, contract: Case, subject: Subject, running: Running, provider: Counting
 ) -> None:
