@@ -145,7 +145,9 @@ class FileShapedManager:
         else:
             result = await self._services.search.search(request, FileShapedFloor(options.min_score))
         self._enter()
-        return FileHits(hits=self._raw(result.hits), stale="; ".join(result.partial) or None)
+        # A source without an index gives nothing, whatever the legs were made of.
+        hits = [hit for hit in result.hits if options.sources is None or hit.source in options.sources]
+        return FileHits(hits=self._raw(hits), stale="; ".join(result.partial) or None)
 
     async def read_file(self, request: FileRead) -> FileText:
         """A read by path (U§12)."""

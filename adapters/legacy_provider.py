@@ -266,7 +266,9 @@ def _recall(raw: FileHit) -> AutomaticRecall:
 
 
 def _passes(raw: FileHit, request: SearchRequest) -> bool:
-    """What a manager may let through and this provider does not: weak hits, and those of other projects."""
+    """What a manager may let through and this provider does not: other sources, weak hits, other projects."""
+    if request.sources is not None and raw.source not in request.sources:
+        return False
     if request.min_score is not None and round(raw.score, 6) < request.min_score:
         return False
     if not request.active_project_keys:

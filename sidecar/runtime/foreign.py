@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from sidecar.domain.authority import CallerContext, HostOperation
-from sidecar.domain.errors import CapabilityUnsupported, SettingsError, SidecarError
+from sidecar.domain.errors import SettingsError, SidecarError
 from sidecar.domain.provider import MemoryProvider
 from sidecar.runtime.providers import foreign_provider
 from sidecar.service.indexing import Progress
@@ -42,7 +42,7 @@ class ForeignAgent:
                 await agent.close()
                 if isinstance(error, SidecarError) or not isinstance(error, Exception):
                     raise
-                log.exception("a memory provider did not start", extra={"agent": settings.id})
+                log.debug("a memory provider did not start", exc_info=error)
                 raise SettingsError(
                     f'agents.{settings.id}.provider: "{settings.provider}" did not start: '
                     f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
@@ -57,23 +57,19 @@ class ForeignAgent:
         return True, {"provider": self.provider.provider_id}
 
     async def refresh(
-        self, *, rebuild: bool = False, purge: bool = False, progress: Progress | None = None
+        self,
+        *,
+        rebuild: bool = False,  # noqa: ARG002
+        purge: bool = False,  # noqa: ARG002
+        progress: Progress | None = None,  # noqa: ARG002
     ) -> dict[str, object]:
-        """Ask the provider to refresh, where it offers that; it counts nothing, and tells no progress.
-
-        Raises `CapabilityUnsupported` where it does not, or where an index is meant that it does not have.
-        """
-        del progress
-        provider_id = self.provider.provider_id
-        if rebuild or purge:
-            raise CapabilityUnsupported(f'memory plugin "{provider_id}" has no index here')
+        """Ask the provider to refresh, where it offers that. No counts: no index is kept."""
         context = CallerContext(authority=HostOperation(operation="refresh"), assert_current=_current)
         handle = await self.provider.open(self._agent_id, context, "cli")
         try:
             offered = getattr(handle, "refresh", None)
-            if not callable(offered):
-                raise CapabilityUnsupported(f'memory plugin "{provider_id}" does not support refresh')
-            await offered()
+            if callable(offered):
+                await offered()
         finally:
             await handle.close()
         return {}

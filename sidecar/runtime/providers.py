@@ -41,7 +41,7 @@ def foreign_provider(agent: AgentSettings, loaded: Loaded) -> MemoryProvider:
     except SettingsError:
         raise
     except Exception as error:  # a distribution that is not ours: whatever it throws becomes one line
-        log.exception("a memory provider cannot be loaded", extra={"provider": agent.provider})
+        log.debug("a memory provider cannot be loaded", exc_info=error)
         raise SettingsError(
             f'{where}: "{agent.provider}"{_from(point)} cannot be loaded: {type(error).__name__}: '
             f"{' '.join(str(error).split())[:200]}; {_installed()}"
