@@ -63,7 +63,7 @@ async def index(
 
 @asynccontextmanager
 async def open_local(loaded: Loaded) -> AsyncIterator[LocalCaller]:
-    """A caller on the index itself, if there is one brought up to date first; raises `StateError` when it is in use."""
+    """A caller on the agents themselves, their index up to date; raises `StateError` when it is in use."""
     agent_id = loaded.settings.default_agent
     async with Sidecar(loaded, only=agent_id) as sidecar:
         for agent in sidecar.agents.values():

@@ -93,6 +93,7 @@ async def test_the_example_is_installed_and_served_like_any_provider(
     assert service.stop() == 0
 
 
+@pytest.mark.slow
 def test_the_command_line_asks_it_without_a_service(
     launcher: Any, tmp_path: Path, example: dict[str, str]
 ) -> None:
