@@ -177,7 +177,7 @@ class HostCaller:
     """`provider.*` over HTTP: what a gateway plugin does (spec §4.2)."""
 
     name = "provider"
-    can: ClassVar = frozenset({"authority", "keys", "candidates", "close"})
+    can: ClassVar = frozenset({"authority", "keys", "candidates", "close", "lease"})
 
     def __init__(self, running: Running) -> None:
         self._running = running
@@ -204,6 +204,9 @@ class HostView:
 
     async def health(self) -> Json:
         return await self._call("health")
+
+    async def refresh(self) -> Json:
+        return await self._call("refresh")
 
     async def close(self) -> None:
         await self._call("close")

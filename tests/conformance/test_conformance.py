@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from callers import CALLERS, OPERATOR, Refused, Running
+from callers import CALLERS, OPERATOR, HostCaller, Refused, Running
 from counting import Counting
 from subjects import Subject
 
@@ -472,6 +472,38 @@ async def _(on: Situation) -> None:
     )
 
 
+@case("opening says whose handle it is, by which adapter, and what it can do", "lease")
+async def _(on: Situation) -> None:
+    capabilities = await on.capabilities()
+    async with on.opened() as view:
+        told = dict(view.opened)
+    assert told.pop("lease")
+    assert told.pop("instance")
+    assert told == {
+        "providerId": on.subject.provider_id,
+        "adapter": on.subject.adapter,
+        "capabilities": {
+            "sources": list(capabilities.sources),
+            "pagination": capabilities.pagination,
+            "candidates": list(capabilities.candidates),
+            "projectFilter": capabilities.project_filter,
+        },
+    }
+
+
+@case("a refresh is done where it is offered, else refused as a capability", "lease")
+async def _(on: Situation) -> None:
+    handle = await on.provider.inner.open("main", _context(), "cli")
+    async with on.opened() as view:
+        if hasattr(handle, "refresh"):
+            assert await view.refresh() == {}
+        else:
+            with pytest.raises(Refused) as caught:
+                await view.refresh()
+            assert caught.value.details_code == "CAPABILITY_UNSUPPORTED"
+    await handle.close()
+
+
 PUT = [(caller, case) for caller in CALLERS for case in CASES if case.needs <= caller.can]
 
 
@@ -486,5 +518,6 @@ async def test_the_contract(
     )
 
 
-def test_every_case_is_put_by_some_caller() -> None:
-    assert {case.words for _, case in PUT} == {case.words for case in CASES}
+def test_every_case_can_be_put_by_some_caller() -> None:
+    able = frozenset[str]().union(*(caller.can for caller in (*CALLERS, HostCaller)))
+    assert [case.words for case in CASES if not case.needs <= able] == []
