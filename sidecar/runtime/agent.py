@@ -6,19 +6,13 @@ import asyncio
 import logging
 from pathlib import Path
 
-from sidecar.adapters.file_reading import FileReading
-from sidecar.adapters.file_shaped import FileServices, FileShapedRuntime
-from sidecar.adapters.file_status import FileStatus
-from sidecar.adapters.legacy_provider import LegacyProvider, LegacyServices
-from sidecar.adapters.origin_classes import OriginClasses
 from sidecar.corpus.rules import ExtraPath
 from sidecar.corpus.scan import Corpus
 from sidecar.corpus.watch import Watcher
 from sidecar.domain.errors import SettingsError, SidecarError
-from sidecar.domain.memory import Source
-from sidecar.domain.provider import MemoryProvider
 from sidecar.embedding.contract import Embedder
 from sidecar.index.agent_index import AgentIndex
+from sidecar.runtime.file_side import file_managers, owning_provider
 from sidecar.service.documents import LAYOUT
 from sidecar.service.health import HealthReport
 from sidecar.service.indexing import Indexer, Progress
@@ -32,7 +26,6 @@ from sidecar.settings.model import AgentSettings, EmbeddingSettings, WatchSettin
 log = logging.getLogger(__name__)
 
 MAINTAIN_SECONDS = 300.0
-INDEXED_SOURCES: tuple[Source, ...] = ("memory",)
 
 
 class AgentRuntime:
@@ -75,34 +68,28 @@ class AgentRuntime:
             search_sources=settings.search_sources,
         )
         self.serves_v1 = settings.serve_v1
-        self.manager = FileShapedRuntime(
-            FileServices(
+        self.manager = file_managers(
+            settings,
+            corpus=corpus,
+            index=index,
+            indexer=self.indexer,
+            search=search,
+            embedder=embedder,
+            embedding_provider=embedding_provider,
+            offload=offload,
+            refresh=self.refresh,
+        )
+        native = WorkspaceProvider(
+            WorkspaceServices(
                 agent_id=settings.id,
                 search=search,
-                index=index,
-                reading=FileReading(corpus),
-                status=FileStatus(
-                    index=index,
-                    indexer=self.indexer,
-                    embedder=embedder,
-                    embedding_provider=embedding_provider,
-                    sources=INDEXED_SOURCES,
-                ),
-                origins=OriginClasses(corpus),
+                reader=Reader(corpus, settings.provider_id),
+                health=self.health,
                 offload=offload,
-                refresh=self.refresh,
-                embedder=embedder,
+                sandboxed_access=settings.sandboxed_access,
             )
         )
-        workspace = WorkspaceServices(
-            agent_id=settings.id,
-            search=search,
-            reader=Reader(corpus, settings.provider_id),
-            health=self.health,
-            offload=offload,
-            sandboxed_access=settings.sandboxed_access,
-        )
-        self.provider = _provider(settings, workspace, self.manager)
+        self.provider = owning_provider(settings, native, self.manager)
 
     @classmethod
     async def open(
@@ -182,19 +169,3 @@ class AgentRuntime:
                 await self._index.maintain()
             except SidecarError as error:
                 log.warning("clean-up failed: %s", error.message)
-
-
-def _provider(
-    settings: AgentSettings, workspace: WorkspaceServices, managers: FileShapedRuntime
-) -> MemoryProvider:
-    """Which of the two providers over one index owns the agent (spec §5)."""
-    if settings.provider != "legacy":
-        return WorkspaceProvider(workspace)
-    return LegacyProvider(
-        LegacyServices(
-            agent_id=settings.id,
-            runtime=managers,
-            sandboxed_access=settings.sandboxed_access,
-            provider_id=settings.provider_id,
-        )
-    )

@@ -1,0 +1,77 @@
+"""What an agent with an index has beside its native provider: file-shaped managers, and who owns the agent."""
+
+from __future__ import annotations
+
+from sidecar.adapters.file_reading import FileReading
+from sidecar.adapters.file_shaped import CandidateSource, FileServices, FileShapedRuntime, Refresh
+from sidecar.adapters.file_status import FileStatus
+from sidecar.adapters.legacy_provider import LegacyProvider, LegacyServices
+from sidecar.adapters.origin_classes import OriginClasses, RecordedOrigin, nothing_recorded
+from sidecar.corpus.scan import Corpus
+from sidecar.domain.file_shaped import AuthoriseHits
+from sidecar.domain.memory import Source
+from sidecar.domain.provider import MemoryProvider
+from sidecar.embedding.contract import Embedder
+from sidecar.index.agent_index import AgentIndex
+from sidecar.service.indexing import Indexer
+from sidecar.service.offload import Offload
+from sidecar.service.search import SearchService
+from sidecar.settings.model import AgentSettings
+
+INDEXED_SOURCES: tuple[Source, ...] = ("memory",)
+
+
+def file_managers(
+    settings: AgentSettings,
+    *,
+    corpus: Corpus,
+    index: AgentIndex,
+    indexer: Indexer,
+    search: SearchService,
+    embedder: Embedder | None,
+    embedding_provider: str,
+    offload: Offload,
+    refresh: Refresh,
+    candidates: CandidateSource | None = None,
+    authorise: AuthoriseHits | None = None,
+    recorded_origin: RecordedOrigin = nothing_recorded,
+) -> FileShapedRuntime:
+    """Where the file-shaped managers of one agent come from."""
+    status = FileStatus(
+        index=index,
+        indexer=indexer,
+        embedder=embedder,
+        embedding_provider=embedding_provider,
+        sources=INDEXED_SOURCES,
+    )
+    return FileShapedRuntime(
+        FileServices(
+            agent_id=settings.id,
+            search=search,
+            index=index,
+            reading=FileReading(corpus),
+            status=status,
+            origins=OriginClasses(corpus, recorded_origin),
+            offload=offload,
+            refresh=refresh,
+            embedder=embedder,
+            candidates=candidates,
+            authorise=authorise,
+        )
+    )
+
+
+def owning_provider(
+    settings: AgentSettings, native: MemoryProvider, managers: FileShapedRuntime
+) -> MemoryProvider:
+    """Which of the two providers over one index owns the agent (spec §5)."""
+    if settings.provider != "legacy":
+        return native
+    return LegacyProvider(
+        LegacyServices(
+            agent_id=settings.id,
+            runtime=managers,
+            sandboxed_access=settings.sandboxed_access,
+            provider_id=settings.provider_id,
+        )
+    )
