@@ -1,4 +1,4 @@
-"""What an agent with an index has beside its native provider: file-shaped managers, and who owns the agent."""
+"""What an agent with an index has beside its native provider: file-shaped managers, and who owns it."""
 
 from __future__ import annotations
 
