@@ -1,4 +1,4 @@
-"""The file-shaped manager over a real index: its lifetime, its minimum, and where texts come from (U§5, U§8)."""
+"""The file-shaped manager over a real index: lifetime, minimum, and where texts come from (U§5, U§8)."""
 
 from __future__ import annotations
 
