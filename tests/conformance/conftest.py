@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -41,28 +42,27 @@ async def running(subject: Subject, tmp_path_factory: pytest.TempPathFactory) ->
     for name, text in NOTES.items():
         (workspace / name).parent.mkdir(parents=True, exist_ok=True)
         (workspace / name).write_text(text)
-    if subject.entry_point is not None:
-        install(directory / "site", subject.name, subject.entry_point)
-        sys.path.insert(0, str(directory / "site"))
-    config = directory / "sidecar.toml"
-    config.write_text(
-        f'port = 0\n[agents.main]\nworkspace = "{workspace}"\nprovider = "{subject.name}"\n'
-        '[embeddings]\nprovider = "none"\n'
-    )
     state = directory / "state"
-    flags = Flags(config=str(config), state_dir=str(state))
-    try:
-        async with Sidecar(load(flags, {"HOME": str(directory)})) as sidecar:
-            agent: Any = sidecar.agents["main"]
-            if subject.files:
-                await agent.refresh()
-            port = await sidecar.listen()
-            agent.provider = Counting(agent.provider)
-            yield Running(url=f"http://127.0.0.1:{port}", state=state, agent=agent)
-            assert agent.provider.handles == 0
-    finally:
+    config = directory / "sidecar.toml"
+    async with AsyncExitStack() as stack:
         if subject.entry_point is not None:
-            sys.path.remove(str(directory / "site"))
+            install(directory / "site", subject.name, subject.entry_point)
+            sys.path.insert(0, str(directory / "site"))
+            stack.callback(sys.path.remove, str(directory / "site"))
+        own = "" if subject.around is None else await stack.enter_async_context(subject.around(directory))
+        config.write_text(
+            f'port = 0\n[agents.main]\nworkspace = "{workspace}"\nprovider = "{subject.name}"\n{own}\n'
+            '[embeddings]\nprovider = "none"\n'
+        )
+        loaded = load(Flags(config=str(config), state_dir=str(state)), {"HOME": str(directory)})
+        sidecar = await stack.enter_async_context(Sidecar(loaded))
+        agent: Any = sidecar.agents["main"]
+        if subject.files:
+            await agent.refresh()
+        port = await sidecar.listen()
+        agent.provider = Counting(agent.provider)
+        yield Running(url=f"http://127.0.0.1:{port}", state=state, agent=agent)
+        assert agent.provider.handles == 0
 
 
 @pytest.fixture

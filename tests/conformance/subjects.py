@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
 import msgspec
 
 NOTES = {
@@ -17,7 +21,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     `query` finds a text with `known` in it, and at least three hits in all. `handbook` is the id of a text of
     three lines. `revisions`: a reference names exact text, and other text is not found. `notices`: a text
     that goes on ends with a notice. `host_trusted`: notes go to whoever the host opened for (spec
-    §5.4, legacy). `files`: v1 is answered. `entry_point` is what has to be installed.
+    §5.4, legacy). `files`: v1 is answered. `entry_point` is what has to be installed. `around` runs whatever
+    the provider asks while its service runs, in a folder of its own, and gives lines of configuration.
     """
 
     name: str
@@ -32,6 +37,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     host_trusted: bool = False
     files: bool = True
     entry_point: str | None = None
+    around: Callable[[Path], AbstractAsyncContextManager[str]] | None = None
 
 
 SUBJECTS = (
