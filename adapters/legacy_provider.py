@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sidecar.domain.authority import CallerContext, Session
+from sidecar.domain.authority import Authority, CallerContext, Session
 from sidecar.domain.errors import AccessDenied, CapabilityUnsupported, ProviderFailed, Unavailable
 from sidecar.domain.file_shaped import (
     AuthoriseHits,
@@ -38,8 +38,9 @@ from sidecar.domain.memory import (
     SearchRequest,
 )
 from sidecar.domain.provider import Capabilities, Health, HealthStatus, Purpose
-from sidecar.policy.access import Deny, SandboxedAccess, full_health
+from sidecar.policy.access import CONVERSATION, Deny, SandboxedAccess, full_health, read_transcripts
 from sidecar.policy.legacy import read_through_legacy
+from sidecar.service.audit import Audit, authority_kind
 from sidecar.text.annotations import strip
 from sidecar.text.fragments import format_fragment, label
 from sidecar.text.hostpaths import redacted, without_paths
@@ -57,12 +58,18 @@ _OWNED: Final = frozenset({"cli", "status"})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LegacyServices:
-    """What the handles of one agent share."""
+    """What the handles of one agent share.
+
+    `sees` says of one transcript hit whether an authority may see it (spec §5.4), beside the runtime's own
+    filter, which knows no audience. Without it a conversation's audience sees no transcript.
+    """
 
     agent_id: str
     runtime: LegacyRuntime
     sandboxed_access: SandboxedAccess
+    audit: Audit
     provider_id: str = PROVIDER_ID
+    sees: Callable[[Authority, FileHit], bool] | None = None
 
 
 class LegacyProvider:
@@ -100,7 +107,7 @@ class LegacyHandle:
         """The manager's hits that the caller may see, with their place as reference and citation."""
         if request.cursor is not None:
             raise CapabilityUnsupported(NO_CURSORS)
-        denied = self._denied()
+        denied = self._denied("search")
         if denied is not None:
             return Page(
                 hits=(), warning=f"{self._services.provider_id}: stored memories were not searched: {denied}"
@@ -109,6 +116,7 @@ class LegacyHandle:
         self._context.assert_current()
         admitted = await self._admitted(found.hits)
         self._context.assert_current()
+        admitted = [hit for hit in admitted if hit.source != "sessions" or self._sees(hit)]
         hits = [hit for hit in admitted if _passes(hit, request)]
         reasons = [*self._unsearched(request), *([found.stale] if found.stale else [])]
         return Page(
@@ -119,7 +127,7 @@ class LegacyHandle:
 
     async def get(self, request: GetRequest) -> ReadResult:
         """The file that a reference names: neither its fragment nor its revision is looked at (U§5)."""
-        denied = self._denied()
+        denied = self._denied("get")
         if denied is not None:
             raise AccessDenied(f"{self._services.provider_id}: memory access denied: {denied}")
         read: FileText = await self._required("read_file")(
@@ -158,9 +166,25 @@ class LegacyHandle:
         if self._purpose in _OWNED and close is not None:
             await close()
 
-    def _denied(self) -> str | None:
+    def _denied(self, method: str) -> str | None:
         verdict = read_through_legacy(self._context.authority)
+        self._services.audit.decided(
+            verdict,
+            token_name=self._context.token_name,
+            authority=authority_kind(self._context.authority),
+            agent=self._services.agent_id,
+            method=method,
+        )
         return verdict.reason if isinstance(verdict, Deny) else None
+
+    def _sees(self, hit: FileHit) -> bool:
+        authority, services = self._context.authority, self._services
+        verdict = read_transcripts(authority, services.agent_id, sandboxed_access=services.sandboxed_access)
+        if isinstance(verdict, Deny):
+            return False
+        if services.sees is None:
+            return verdict != CONVERSATION
+        return services.sees(authority, hit)
 
     def _required(self, name: str) -> Callable[..., Awaitable[Any]]:
         method = _method(self._manager, name)
@@ -236,7 +260,7 @@ class RefreshingLegacyHandle(LegacyHandle):
 
     async def refresh(self) -> None:
         """Have the manager sync; raises `AccessDenied` for a caller that may not read."""
-        denied = self._denied()
+        denied = self._denied("refresh")
         if denied is not None:
             raise AccessDenied(f"{self._services.provider_id}: memory access denied: {denied}")
         await self._required("sync")(reason="provider-refresh")

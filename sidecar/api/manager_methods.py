@@ -14,23 +14,20 @@ import msgspec
 from sidecar.adapters.file_shaped import FileShapedManager, FileShapedRuntime
 from sidecar.api.dispatch import Call, Method, Payload
 from sidecar.api.memory_methods import ServedAgent
-from sidecar.domain.agents import normalise_agent_id
-from sidecar.domain.errors import CapabilityUnsupported, InvalidRequest
+from sidecar.domain.errors import CapabilityUnsupported
 from sidecar.domain.provider import Purpose
-from sidecar.policy.roster import resolve_agent, visible_agents
+from sidecar.policy.roster import check_session_keys, resolve_agent, visible_agents
 from sidecar.wire import file_shaped, javascript, manager_params
 from sidecar.wire.rules import Params, field
 
 
 class ManagerMethods:
-    """Handlers over the configured agents. `instance` names this process in every reply."""
+    """Handlers over the configured agents."""
 
-    def __init__(
-        self, agents: Mapping[str, ServedAgent], default_agent: str | None, *, instance: str
-    ) -> None:
-        self._agents = dict(agents)
+    def __init__(self, agents: Mapping[str, ServedAgent], default_agent: str | None) -> None:
+        """`agents` is looked up anew for every call."""
+        self._agents = agents
         self._default = default_agent
-        self._instance = instance
 
     def table(self) -> dict[str, Method]:
         """The entries for the dispatcher."""
@@ -109,7 +106,7 @@ class ManagerMethods:
         roster = visible_agents(call.principal, tuple(self._agents))
         named = javascript.text(field(call.params, "agentId"))
         agent_id = resolve_agent(named, roster, self._default, subject="memory provider")
-        _refuse_foreign_sessions(call.params, roster)
+        check_session_keys(_session_keys(call.params), roster)
         call.context.assert_current()
         agent = self._agents[agent_id]
         if agent.manager is None:
@@ -130,14 +127,9 @@ class ManagerMethods:
 
     def _reply(self, call: Call, agent_id: str, result: Mapping[str, object]) -> Payload:
         call.context.assert_current()
-        return {"agentId": agent_id, "instance": self._instance, **result}
+        return {"agentId": agent_id, **result}
 
 
-def _refuse_foreign_sessions(params: Params, roster: tuple[str, ...]) -> None:
-    """An agent inside a session key has to be one that the token sees (spec §3)."""
-    for path in (("sessionKey",), ("requesterSessionKey",), ("conversationRecall", "anchorSessionKey")):
-        key = field(params, *path)
-        if isinstance(key, str) and key.startswith("agent:"):
-            agent_id = normalise_agent_id(key.split(":")[1])
-            if agent_id not in roster:
-                raise InvalidRequest("unknown agentId")
+def _session_keys(params: Params) -> list[str]:
+    paths = (("sessionKey",), ("requesterSessionKey",), ("conversationRecall", "anchorSessionKey"))
+    return [key for path in paths if isinstance(key := field(params, *path), str)]

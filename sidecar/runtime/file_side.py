@@ -13,6 +13,7 @@ from sidecar.domain.memory import Source
 from sidecar.domain.provider import MemoryProvider
 from sidecar.embedding.contract import Embedder
 from sidecar.index.agent_index import AgentIndex
+from sidecar.service.audit import Audit
 from sidecar.service.indexing import Indexer
 from sidecar.service.offload import Offload
 from sidecar.service.search import SearchService
@@ -62,7 +63,7 @@ def file_managers(
 
 
 def owning_provider(
-    settings: AgentSettings, native: MemoryProvider, managers: FileShapedRuntime
+    settings: AgentSettings, native: MemoryProvider, managers: FileShapedRuntime, audit: Audit
 ) -> MemoryProvider:
     """Which of the two providers over one index owns the agent (spec §5)."""
     if settings.provider != "legacy":
@@ -72,6 +73,7 @@ def owning_provider(
             agent_id=settings.id,
             runtime=managers,
             sandboxed_access=settings.sandboxed_access,
+            audit=audit,
             provider_id=settings.provider_id,
         )
     )

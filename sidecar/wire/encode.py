@@ -14,7 +14,7 @@ from sidecar.domain.memory import (
     Reference,
     ScoreParts,
 )
-from sidecar.domain.provider import Health
+from sidecar.domain.provider import Capabilities, Health
 
 
 def v2(agent_id: str, provider_id: str, result: Mapping[str, object]) -> dict[str, object]:
@@ -131,3 +131,13 @@ def health(value: Health) -> dict[str, object]:
     if value.details is not None:
         out["details"] = dict(value.details)
     return out
+
+
+def capabilities(value: Capabilities) -> dict[str, object]:
+    """What a provider declares."""
+    return {
+        "sources": list(value.sources),
+        "pagination": value.pagination,
+        "candidates": list(value.candidates),
+        "projectFilter": value.project_filter,
+    }

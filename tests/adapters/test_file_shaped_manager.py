@@ -17,6 +17,7 @@ from sidecar.domain.file_shaped import FileRead, FileSearch, HitFilter
 from sidecar.domain.memory import Hit, LineRange, Reference
 from sidecar.domain.provider import CandidateRequest
 from sidecar.runtime.agent import AgentRuntime
+from sidecar.service.audit import Audit
 from sidecar.service.offload import Offload
 from sidecar.settings.model import AgentSettings, EmbeddingSettings, SessionsSettings, WatchSettings
 from sidecar.text.lines import revision
@@ -43,6 +44,8 @@ async def runtime(tmp_path: Path) -> AsyncIterator[FileShapedRuntime]:
         embeddings=EmbeddingSettings(provider="none"),
         embedder=None,
         offload=offload,
+        audit=Audit(),
+        recorded_origin=lambda _path, _revision: None,
     )
     await agent.refresh()
     yield agent.manager

@@ -17,9 +17,11 @@ from sidecar.adapters.legacy_provider import (
 from sidecar.domain.authority import (
     Authority,
     CallerContext,
+    Conversation,
     ConversationRecall,
     HostOperation,
     Operator,
+    OwnerPrivate,
     Session,
 )
 from sidecar.domain.errors import AccessDenied, CapabilityUnsupported, ProviderFailed, Unavailable
@@ -35,6 +37,7 @@ from sidecar.domain.file_shaped import (
 )
 from sidecar.domain.memory import Found, GetRequest, NotFound, Reference, SearchRequest
 from sidecar.domain.provider import Capabilities
+from sidecar.service.audit import Audit
 from sidecar.service.binding import open_bound
 
 OPERATOR = Operator(scopes=("operator.read",))
@@ -128,7 +131,9 @@ class Runtime:
 
 async def opened(manager: Any, authority: Authority = OPERATOR, purpose: Any = "cli", **runtime: Any) -> Any:
     context = CallerContext(authority=authority, assert_current=lambda: None)
-    services = LegacyServices(agent_id="main", runtime=Runtime(manager, **runtime), sandboxed_access="deny")
+    services = LegacyServices(
+        agent_id="main", runtime=Runtime(manager, **runtime), sandboxed_access="deny", audit=Audit()
+    )
     return await LegacyProvider(services).open("main", context, purpose)
 
 
@@ -260,11 +265,60 @@ async def test_the_filter_is_told_who_asks_and_decides(
 ) -> None:
     context = CallerContext(authority=authority, assert_current=lambda: None)
     runtime = Runtime(Manager(NOTE, TALK), admit=lambda hit: hit is TALK)
-    services = LegacyServices(agent_id="main", runtime=runtime, sandboxed_access="deny")
+    services = LegacyServices(agent_id="main", runtime=runtime, sandboxed_access="deny", audit=Audit())
     handle = await LegacyProvider(services).open("main", context, "cli")
     page = await handle.search(SearchRequest(query="x"))
-    assert [hit.path for hit in page.hits] == [TALK.path]
+    assert [hit.path for hit in page.hits] == ([TALK.path] if authority is OPERATOR else [])
     assert runtime.filters == [HitFilter(agent_id="main", hits=(NOTE, TALK), **expected)]
+
+
+OWNER = Session(session_key="agent:main:main", sandboxed=False, audience=OwnerPrivate(agent_id="main"))
+GROUP = Session(
+    session_key="agent:main:telegram:group:7",
+    sandboxed=False,
+    audience=Conversation(agent_id="main", session_key="agent:main:telegram:group:7", session_id="1"),
+)
+
+
+@pytest.mark.parametrize(
+    ("authority", "without_table", "with_table"),
+    [
+        (OPERATOR, True, True),
+        (OWNER, True, True),
+        (GROUP, False, True),
+        (Session(session_key=OWNER.session_key, sandboxed=False), False, False),
+        (Session(session_key=OWNER.session_key, sandboxed=True, audience=OWNER.audience), False, False),
+        (HostOperation(operation="status"), False, False),
+    ],
+)
+async def test_transcripts_go_to_whom_the_table_and_the_filter_both_admit(
+    authority: Authority, without_table: bool, with_table: bool
+) -> None:
+    context = CallerContext(authority=authority, assert_current=lambda: None)
+    for sees, admitted in ((None, without_table), (lambda *_: True, with_table), (lambda *_: False, False)):
+        services = LegacyServices(
+            agent_id="main",
+            runtime=Runtime(Manager(NOTE, TALK), admit=lambda _: True),
+            sandboxed_access="deny",
+            audit=Audit(),
+            sees=sees,
+        )
+        handle = await LegacyProvider(services).open("main", context, "cli")
+        page = await handle.search(SearchRequest(query="x"))
+        assert [hit.path for hit in page.hits] == [NOTE.path] + [TALK.path] * admitted
+
+
+async def test_every_decision_is_recorded_by_the_name_of_its_rule() -> None:
+    audit = Audit()
+    context = CallerContext(authority=SESSION, assert_current=lambda: None, token_name="gateway")
+    services = LegacyServices(
+        agent_id="main", runtime=Runtime(Manager(NOTE)), sandboxed_access="deny", audit=audit
+    )
+    handle = await LegacyProvider(services).open("main", context, "cli")
+    await handle.search(SearchRequest(query="x"))
+    (decision,) = audit.recent(10)
+    assert (decision.token_name, decision.method, decision.verdict) == ("gateway", "search", "allow")
+    assert decision.reason == "legacy-host-trusted"
 
 
 async def test_the_caller_is_asked_again_between_search_and_filter() -> None:
@@ -280,7 +334,7 @@ async def test_the_caller_is_asked_again_between_search_and_filter() -> None:
             return await super().search(query, options)
 
     runtime = Runtime(Revoking(NOTE), admit=lambda _: True)
-    services = LegacyServices(agent_id="main", runtime=runtime, sandboxed_access="deny")
+    services = LegacyServices(agent_id="main", runtime=runtime, sandboxed_access="deny", audit=Audit())
     context = CallerContext(authority=OPERATOR, assert_current=assert_current)
     handle = await LegacyProvider(services).open("main", context, "cli")
     with pytest.raises(AccessDenied, match="revoked"):
@@ -336,7 +390,9 @@ async def test_a_status_that_fails_is_a_failure() -> None:
             raise RuntimeError("closed")
 
     context = CallerContext(authority=OPERATOR, assert_current=lambda: None)
-    services = LegacyServices(agent_id="main", runtime=Runtime(Broken()), sandboxed_access="deny")
+    services = LegacyServices(
+        agent_id="main", runtime=Runtime(Broken()), sandboxed_access="deny", audit=Audit()
+    )
     handle = await open_bound(LegacyProvider(services), "main", context, "status")
     with pytest.raises(ProviderFailed):
         await handle.health()

@@ -8,7 +8,7 @@ import pytest
 
 from sidecar.api.dispatch import Call
 from sidecar.api.memory_methods import MemoryMethods
-from sidecar.domain.authority import CallerContext, Operator, Principal
+from sidecar.domain.authority import Bearer, CallerContext, Operator, Principal
 from sidecar.domain.errors import ProviderFailed, SidecarError, StoreDamaged, Unavailable
 from sidecar.domain.file_shaped import FileHits, FileSearch
 from sidecar.wire import frames
@@ -57,7 +57,11 @@ async def ask(failure: Exception | None, **params: Any) -> tuple[Failing, Any]:
     methods = MemoryMethods({"main": Agent(manager)}, "main")  # type: ignore[dict-item]
     call = Call(
         params={"query": "x", **params},
-        principal=Principal(name="p", role="operator", scopes=("operator.read",)),
+        bearer=Bearer(
+            principal=Principal(name="p", role="operator", scopes=("operator.read",)),
+            key="p",
+            holds=lambda: True,
+        ),
         context=CallerContext(authority=Operator(scopes=("operator.read",)), assert_current=lambda: None),
     )
     try:

@@ -218,8 +218,7 @@ class HostView:
         return answer
 
 
-CALLERS: tuple[Any, ...] = (BindingCaller, OperatorCaller)
-"""`HostCaller` joins them where `provider.*` is served."""
+CALLERS: tuple[Any, ...] = (BindingCaller, OperatorCaller, HostCaller)
 
 
 def _authority(authority: Authority) -> Json:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from callers import CALLERS, OPERATOR, HostCaller, Refused, Running
+from callers import CALLERS, OPERATOR, Refused, Running
 from counting import Counting
 from subjects import Subject
 
@@ -519,5 +519,5 @@ async def test_the_contract(
 
 
 def test_every_case_can_be_put_by_some_caller() -> None:
-    able = frozenset[str]().union(*(caller.can for caller in (*CALLERS, HostCaller)))
+    able = frozenset[str]().union(*(caller.can for caller in CALLERS))
     assert [case.words for case in CASES if not case.needs <= able] == []
