@@ -117,7 +117,7 @@ class AgentRuntime:
                 ),
             )
         )
-        self.provider = owning_provider(settings, native, self.manager, audit)
+        self.provider = owning_provider(settings, native, self.manager, audit=audit)
 
     @classmethod
     async def open(

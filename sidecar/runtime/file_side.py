@@ -5,10 +5,10 @@ from __future__ import annotations
 from sidecar.adapters.file_reading import FileReading
 from sidecar.adapters.file_shaped import CandidateSource, FileServices, FileShapedRuntime, Refresh
 from sidecar.adapters.file_status import FileStatus
+from sidecar.adapters.hit_filters import HitFilters
 from sidecar.adapters.legacy_provider import LegacyProvider, LegacyServices
 from sidecar.adapters.origin_classes import OriginClasses, RecordedOrigin, nothing_recorded
 from sidecar.corpus.scan import Corpus
-from sidecar.domain.file_shaped import AuthoriseHits
 from sidecar.domain.memory import Source
 from sidecar.domain.provider import MemoryProvider
 from sidecar.embedding.contract import Embedder
@@ -34,10 +34,10 @@ def file_managers(
     offload: Offload,
     refresh: Refresh,
     candidates: CandidateSource | None = None,
-    authorise: AuthoriseHits | None = None,
+    filters: HitFilters | None = None,
     recorded_origin: RecordedOrigin = nothing_recorded,
 ) -> FileShapedRuntime:
-    """Where the file-shaped managers of one agent come from."""
+    """Where the file-shaped managers of one agent come from; without `filters`, no transcript leaves them."""
     status = FileStatus(
         index=index,
         indexer=indexer,
@@ -57,13 +57,18 @@ def file_managers(
             refresh=refresh,
             embedder=embedder,
             candidates=candidates,
-            authorise=authorise,
+            authorise=filters.authorise if filters is not None else None,
         )
     )
 
 
 def owning_provider(
-    settings: AgentSettings, native: MemoryProvider, managers: FileShapedRuntime, audit: Audit
+    settings: AgentSettings,
+    native: MemoryProvider,
+    managers: FileShapedRuntime,
+    *,
+    audit: Audit,
+    filters: HitFilters | None = None,
 ) -> MemoryProvider:
     """Which of the two providers over one index owns the agent (spec §5)."""
     if settings.provider != "legacy":
@@ -75,5 +80,6 @@ def owning_provider(
             sandboxed_access=settings.sandboxed_access,
             audit=audit,
             provider_id=settings.provider_id,
+            sees=filters.sees if filters is not None else None,
         )
     )
