@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Protocol
 
-from sidecar.adapters.file_shaped import FileShapedManager
+from sidecar.adapters.file_shaped import FileShapedRuntime
 from sidecar.api.dispatch import Call, Method, Payload
-from sidecar.domain.errors import InvalidRequest, ProviderFailed, Unavailable
+from sidecar.domain.errors import InvalidRequest, ProviderFailed, SidecarError
+from sidecar.domain.file_shaped import FileSearch
 from sidecar.domain.provider import MemoryProvider, Purpose
+from sidecar.policy.access import Deny
+from sidecar.policy.legacy import read_through_legacy
 from sidecar.policy.roster import Subject, resolve_agent, visible_agents
 from sidecar.service.binding import DEADLINES, BoundHandle, Deadlines, open_bound
-from sidecar.wire import encode, params
+from sidecar.wire import encode, file_shaped, frames, params
 from sidecar.wire.params import AgentParam
+
+log = logging.getLogger(__name__)
 
 
 class ServedAgent(Protocol):
@@ -23,8 +29,13 @@ class ServedAgent(Protocol):
     def provider(self) -> MemoryProvider: ...
 
     @property
-    def manager(self) -> FileShapedManager | None:
-        """The file-shaped view for v1; None when v1 is refused (`serve_v1 = false`)."""
+    def manager(self) -> FileShapedRuntime | None:
+        """Where file-shaped managers come from; None where the provider has no files."""
+        ...
+
+    @property
+    def serves_v1(self) -> bool:
+        """Whether v1 is answered from its files (`serve_v1`)."""
         ...
 
     async def refresh(self, *, rebuild: bool, purge: bool) -> dict[str, object]:
@@ -69,24 +80,29 @@ class MemoryMethods:
     async def _search_v1(self, call: Call, asked: params.SearchV1) -> Payload:
         agent_id = self._resolve(call, asked.agent, "memory search")
         agent = self._agents[agent_id]
-        manager = agent.manager
-        if manager is None:
+        if agent.manager is None or not agent.serves_v1:
             raise InvalidRequest(
                 f'memory plugin "{agent.provider.provider_id}" uses the provider runtime; '
                 "retry memory.search with version: 2"
             )
         call.context.assert_current()
+        verdict = read_through_legacy(call.context.authority)
+        if isinstance(verdict, Deny):
+            raise ProviderFailed(f"memory search unavailable: {verdict.reason}")
+        options = FileSearch(max_results=asked.max_results, min_score=asked.min_score)
+        manager = agent.manager.manager("cli")
         try:
-            answer = await manager.search(
-                asked.query,
-                max_results=asked.max_results,
-                min_score=asked.min_score,
-                authority=call.context.authority,
-            )
-        except Unavailable as error:
-            raise ProviderFailed(f"memory search failed: {error.message}") from error
+            found = await manager.search(asked.query, options)
+            payload = file_shaped.v1(agent_id, found, manager.status())
+        except Exception as error:  # whatever the engine throws, the caller gets upstream's one sentence
+            if isinstance(error, SidecarError) and error.on_wire:
+                raise ProviderFailed(f"memory search failed: {error.message}") from error
+            log.exception("memory search failed")
+            raise ProviderFailed(f"memory search failed: {frames.INTERNAL}") from error
+        finally:
+            await manager.close()
         call.context.assert_current()
-        return encode.v1(agent_id, answer)
+        return payload
 
     async def explain(self, call: Call) -> Payload:
         """`sidecar.explain`: a v2 search whose hits say where their score comes from (spec §4.1)."""

@@ -34,7 +34,7 @@ def print_hits(payload: Mapping[str, object], *, explain: bool = False) -> None:
     found = hits(payload)
     terminal = sys.stdout.isatty()
     for place, score, excerpt, hit in found:
-        _print_heading(place, score, terminal=terminal)
+        _print_heading(place, "" if score is None else f"{score:.3f}", terminal=terminal)
         for line in excerpt.splitlines():
             click.echo(f"    {printable(line)}")
         if explain:
@@ -49,31 +49,35 @@ def print_hits(payload: Mapping[str, object], *, explain: bool = False) -> None:
         note(str(payload["action"]))
 
 
-def hits(payload: Mapping[str, object]) -> list[tuple[str, float, str, Mapping[str, Any]]]:
-    """Place (`path:start-end`), score, excerpt and the raw hit of every result, of either version."""
+def hits(payload: Mapping[str, object]) -> list[tuple[str, float | None, str, Mapping[str, Any]]]:
+    """Place (`path:start-end`), score, excerpt and the raw hit of every result, of either version.
+
+    The score is None where the provider gives none.
+    """
     found = []
     raw = payload.get("hits", payload.get("results", []))
     for hit in raw if isinstance(raw, list) else []:
+        score = hit.get("score")
         if "reference" in hit:
             reference = hit["reference"]
             lines = _FRAGMENT.match(reference.get("fragment") or "")
             where = f":{lines[1]}-{lines[2]}" if lines else ""
-            found.append((f"{reference['id']}{where}", float(hit["score"]), str(hit["excerpt"]), hit))
+            found.append((f"{reference['id']}{where}", score, str(hit["excerpt"]), hit))
         else:
             where = f"{hit['path']}:{hit['startLine']}-{hit['endLine']}"
-            found.append((where, float(hit["score"]), str(hit["snippet"]), hit))
+            found.append((where, score, str(hit["snippet"]), hit))
     return found
 
 
-def _print_heading(place: str, score: float, *, terminal: bool) -> None:
+def _print_heading(place: str, score: str, *, terminal: bool) -> None:
     if not terminal:
-        click.echo(f"{printable(place)}  {score:.3f}")
+        click.echo(f"{printable(place)}  {score}".rstrip())
         return
     from rich.console import Console
     from rich.text import Text
 
     Console(highlight=False, soft_wrap=True).print(
-        Text.assemble((printable(place), "bold cyan"), "  ", (f"{score:.3f}", "dim"))
+        Text.assemble((printable(place), "bold cyan"), "  ", (score, "dim"))
     )
 
 

@@ -15,6 +15,7 @@ import msgspec
 from sidecar.corpus import opening, rules
 from sidecar.corpus.locating import locate
 from sidecar.corpus.opening import stamp_of
+from sidecar.corpus.readable import Readable, readable
 from sidecar.corpus.roots import Root, below, caller_path, placed, resolve_roots
 from sidecar.corpus.rules import ExtraPath
 from sidecar.corpus.walking import Walk
@@ -117,6 +118,16 @@ class Corpus:
             if error.reason in _NOT_A_FILE:
                 return None
             raise _named(error, known.path) from error
+
+    def readable(self, path: str) -> Readable:
+        """A path that may be read though no scan need admit it, as `readable.readable`; raises `CorpusError`.
+
+        A path that the scan admits is taken by its own rules, in whatever form it is spelled.
+        """
+        known = self.look(path)
+        if isinstance(known, SourceFile):
+            return Readable(path=known.path, opened=self._opened_as(known), in_workspace=known.root == 0)
+        return readable(self._roots, self._exclusions, path)
 
     def stamp(self, file: SourceFile) -> FileStamp | None:
         """The file's stamp now, or None when it is no regular file any more or cannot be looked at."""

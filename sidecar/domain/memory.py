@@ -63,14 +63,18 @@ class ScoreParts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """One result of a search. `path` and `lines` are what file-shaped callers see (U§2)."""
+    """One result of a search.
+
+    `path` and `lines` are what file-shaped callers see (U§2); a provider without files has neither. `score`
+    is None where a provider ranks without one, `source` is its own word beside `memory` and `sessions`.
+    """
 
     reference: Reference
     excerpt: str
-    path: str
-    lines: LineRange
-    score: float
-    source: Source
+    path: str | None = None
+    lines: LineRange | None = None
+    score: float | None = None
+    source: str | None = None
     citations: tuple[Citation, ...] = ()
     recall: AutomaticRecall | None = None
     parts: ScoreParts = ScoreParts()
@@ -122,13 +126,3 @@ class NotFound(msgspec.Struct, frozen=True):
 
 
 ReadResult = Found | NotFound
-
-
-class FileShapedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A v1 answer (U§2). `stale` holds why results may be incomplete, with what to do about it."""
-
-    provider: str
-    search_mode: Literal["hybrid", "fts-only"]
-    hits: tuple[Hit, ...]
-    stale: str | None = None
-    action: str | None = None

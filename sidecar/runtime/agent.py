@@ -6,14 +6,13 @@ import asyncio
 import logging
 from pathlib import Path
 
-from sidecar.adapters.file_shaped import FileShapedManager
 from sidecar.corpus.rules import ExtraPath
 from sidecar.corpus.scan import Corpus
 from sidecar.corpus.watch import Watcher
 from sidecar.domain.errors import SettingsError, SidecarError
-from sidecar.domain.provider import MemoryProvider
 from sidecar.embedding.guarded import GuardedEmbedder
 from sidecar.index.agent_index import AgentIndex
+from sidecar.runtime.file_side import file_managers, owning_provider
 from sidecar.service.audit import Audit
 from sidecar.service.candidates import CandidateService
 from sidecar.service.decisions import Decisions
@@ -28,7 +27,7 @@ from sidecar.service.reading import Reader
 from sidecar.service.search import SearchService
 from sidecar.service.shelf import Shelf
 from sidecar.service.walks import Walks
-from sidecar.service.workspace import PROVIDER_ID, WorkspaceProvider, WorkspaceServices
+from sidecar.service.workspace import WorkspaceProvider, WorkspaceServices
 from sidecar.settings.model import AgentSettings, EmbeddingSettings, WatchSettings
 
 log = logging.getLogger(__name__)
@@ -62,7 +61,7 @@ class AgentRuntime:
         self.health = HealthReport(
             index=index, indexer=self.indexer, watcher=self._watcher, embeddings=embeddings
         )
-        hits = HitMaker(PROVIDER_ID, recorded_origin)
+        hits = HitMaker(settings.provider_id, recorded_origin)
         search = SearchService(
             hits=hits,
             index=index,
@@ -72,6 +71,9 @@ class AgentRuntime:
             embeddings=embeddings,
             offload=offload,
             search_sources=settings.search_sources,
+        )
+        candidates = CandidateService(
+            index=index, indexer=self.indexer, shelf=self._shelf, hits=hits, offload=offload
         )
         self._pager = Pager(
             search=search,
@@ -83,26 +85,44 @@ class AgentRuntime:
             shelf=self._shelf,
             offload=offload,
         )
-        self.provider: MemoryProvider = WorkspaceProvider(
-            WorkspaceServices(
-                agent_id=settings.id,
-                pager=self._pager,
-                candidates=CandidateService(
-                    index=index, indexer=self.indexer, shelf=self._shelf, hits=hits, offload=offload
-                ),
-                refresh=self.indexer.full_scan,
-                reader=Reader(corpus, PROVIDER_ID),
-                health=self.health,
-                offload=offload,
-                decisions=Decisions(
-                    agent_id=settings.id, sandboxed_access=settings.sandboxed_access, audit=audit
-                ),
-            )
+        self.serves_v1 = settings.serve_v1
+        self.manager = file_managers(
+            settings,
+            corpus=corpus,
+            index=index,
+            indexer=self.indexer,
+            search=search,
+            embeddings=embeddings,
+            offload=offload,
+            refresh=self.refresh,
+            candidates=candidates,
+            recorded_origin=recorded_origin,
         )
-        self.manager = (
-            FileShapedManager(agent_id=settings.id, search=search, sandboxed_access=settings.sandboxed_access)
-            if settings.serve_v1
-            else None
+        native = WorkspaceProvider(
+            self._services(settings, candidates, Reader(corpus, settings.provider_id), offload, audit)
+        )
+        self.provider = owning_provider(settings, native, self.manager, audit=audit)
+
+    def _services(
+        self,
+        settings: AgentSettings,
+        candidates: CandidateService,
+        reader: Reader,
+        offload: Offload,
+        audit: Audit,
+    ) -> WorkspaceServices:
+        """What the handles of the native provider share."""
+        return WorkspaceServices(
+            agent_id=settings.id,
+            pager=self._pager,
+            candidates=candidates,
+            refresh=self.indexer.full_scan,
+            reader=reader,
+            health=self.health,
+            offload=offload,
+            decisions=Decisions(
+                agent_id=settings.id, sandboxed_access=settings.sandboxed_access, audit=audit
+            ),
         )
 
     @classmethod
@@ -176,6 +196,10 @@ class AgentRuntime:
         _, files = self.health.ready()
         totals = self._index.view().total("memory")
         return {"files": files["indexed"], "units": totals.units, "blocks": totals.blocks}
+
+    def readiness(self) -> tuple[bool, dict[str, object]]:
+        """Whether the first scan is indexed, and the counts."""
+        return self.health.ready()
 
     async def close(self) -> None:
         """End the tasks, then close watcher and index; what was published stays."""

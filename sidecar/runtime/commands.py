@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from sidecar import logs
+from sidecar.runtime.agent import AgentRuntime
 from sidecar.runtime.process import LocalCaller, Sidecar
 from sidecar.settings.load import Loaded
 
@@ -62,9 +63,10 @@ async def index(
 
 @asynccontextmanager
 async def open_local(loaded: Loaded) -> AsyncIterator[LocalCaller]:
-    """A caller on the index itself, brought up to date first; raises `StateError` when it is in use."""
+    """A caller on the agents themselves, their index up to date; raises `StateError` when it is in use."""
     agent_id = loaded.settings.default_agent
     async with Sidecar(loaded, only=agent_id) as sidecar:
         for agent in sidecar.agents.values():
-            await agent.refresh(vectors=False)
+            if isinstance(agent, AgentRuntime):
+                await agent.refresh(vectors=False)
         yield LocalCaller(sidecar)

@@ -17,22 +17,25 @@ from sidecar.api.audit_methods import AuditMethods
 from sidecar.api.dispatch import Call, Dispatcher
 from sidecar.api.door import Door
 from sidecar.api.host_methods import ProviderMethods
+from sidecar.api.manager_methods import ManagerMethods
 from sidecar.api.memory_methods import MemoryMethods
 from sidecar.api.server import Server
 from sidecar.api.session_methods import SessionMethods
 from sidecar.api.websocket import Sockets
 from sidecar.domain.authority import Bearer, CallerContext, Operator, Principal
 from sidecar.domain.errors import StateError
+from sidecar.embedding.guarded import GuardedEmbedder
 from sidecar.host.sessions import HostSessions
 from sidecar.policy.access import READ_SCOPE
 from sidecar.policy.roster import visible_agents
 from sidecar.runtime.agent import AgentRuntime
 from sidecar.runtime.embedders import make_embedder
+from sidecar.runtime.foreign import ForeignAgent
 from sidecar.service.audit import Audit
 from sidecar.service.leases import Leases
 from sidecar.service.offload import Offload
 from sidecar.settings.load import Loaded
-from sidecar.settings.model import watched_roots
+from sidecar.settings.model import AgentSettings, watched_roots
 from sidecar.settings.served import refuse_unserved
 from sidecar.settings.state import Endpoint, StateDirectory
 from sidecar.settings.tokens import TokenStore
@@ -55,7 +58,7 @@ class Sidecar:
         self._only = only
         self._stack = AsyncExitStack()
         self._state: StateDirectory | None = None
-        self.agents: dict[str, AgentRuntime] = {}
+        self.agents: dict[str, AgentRuntime | ForeignAgent] = {}
         self._audit = Audit()
         self.sessions = HostSessions(
             agent_id for agent_id in self._settings.agents if only is None or agent_id == only
@@ -89,16 +92,7 @@ class Sidecar:
         if embedder is not None:
             self._stack.push_async_callback(embedder.close)
         for agent in chosen:
-            runtime = await AgentRuntime.open(
-                agent,
-                directory=self._state.agent_directory(agent.id),
-                watch=settings.watch,
-                embeddings=settings.embeddings,
-                embedder=embedder,
-                offload=offload,
-                audit=self._audit,
-                recorded_origin=self.sessions.origins(agent.id).of,
-            )
+            runtime = await self._open_agent(agent, self._state, embedder, offload)
             self._stack.push_async_callback(runtime.close)
             self.agents[agent.id] = runtime
         default = settings.default_agent if settings.default_agent in self.agents else None
@@ -107,11 +101,28 @@ class Sidecar:
             {
                 **MemoryMethods(self.agents, default).table(),
                 **AuditMethods(audit=self._audit, agents=self.agents).table(),
+                **ManagerMethods(self.agents, default).table(),
                 **ProviderMethods(self.agents, self.leases).table(),
                 **SessionMethods(agents=self.agents, sessions=self.sessions, audit=self._audit).table(),
             },
             instance=secrets.token_hex(16),
             audit=self._audit,
+        )
+
+    async def _open_agent(
+        self, agent: AgentSettings, state: StateDirectory, embedder: GuardedEmbedder | None, offload: Offload
+    ) -> AgentRuntime | ForeignAgent:
+        if not agent.reads_files:
+            return await ForeignAgent.open(agent, self._loaded)
+        return await AgentRuntime.open(
+            agent,
+            directory=state.agent_directory(agent.id),
+            watch=self._settings.watch,
+            embeddings=self._settings.embeddings,
+            embedder=embedder,
+            offload=offload,
+            audit=self._audit,
+            recorded_origin=self.sessions.origins(agent.id).of,
         )
 
     async def listen(self) -> int:
@@ -165,7 +176,7 @@ class Sidecar:
 
     def _readiness(self, principal: Principal) -> tuple[bool, dict[str, object]]:
         visible = visible_agents(principal, tuple(self.agents))
-        states = {agent_id: self.agents[agent_id].health.ready() for agent_id in visible}
+        states = {agent_id: self.agents[agent_id].readiness() for agent_id in visible}
         ready = all(state for state, _ in states.values())
         return ready, {"agents": {agent_id: counts for agent_id, (_, counts) in states.items()}}
 

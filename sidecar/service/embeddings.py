@@ -123,6 +123,18 @@ class Embeddings:
             return QueryMeaning(gaps=("meaning was not searched: the embedding model has changed",))
         return QueryMeaning(vector=answer.matrix[0], gaps=gaps)
 
+    async def probe(self) -> str | None:
+        """Why a vector cannot be had now; None when one can. A failing endpoint is left to the filler."""
+        if self._embedder is None:
+            return "no embedding provider is configured"
+        if self._embedder.circuit.reason is not None:
+            return self._embedder.circuit.reason
+        try:
+            await self._embedder.embed_query("memory", [("memory", 1.0)])
+        except EmbeddingFailed as failure:
+            return failure.message
+        return None
+
     def gaps(self) -> tuple[str, ...]:
         """Why meaning is not whole just now; empty when it is."""
         reason = self._embedder.circuit.reason if self._embedder is not None else None
@@ -150,7 +162,9 @@ class Embeddings:
         return found
 
     def _waiting(self) -> tuple[str, ...]:
-        waiting = self._pending(self._filler.refused if self._filler is not None else ())
+        if self._filler is None:
+            return ()
+        waiting = self._pending(self._filler.refused)
         return (f"{waiting} passages cannot be found by meaning yet",) if waiting else ()
 
     def _pending(self, without: Collection[bytes]) -> int:

@@ -48,7 +48,7 @@ def page(value: object, provider_id: str) -> Page:
     """A page whose references are all the provider's; raises `ProviderFailed` or `ForeignReference`."""
     result = _as_declared(_PAGE, value, provider_id)
     for hit in result.hits:
-        if not math.isfinite(hit.score):
+        if hit.score is not None and not math.isfinite(hit.score):
             raise _broken(provider_id, "a score that is no finite number")
         _own(_references(hit), provider_id)
     return result

@@ -203,8 +203,8 @@ def _written(rest: Descent, first: int, steps: int) -> tuple[KeptHit, ...] | Non
                 before=tuple(others),
                 twins=tuple(twins),
                 project_keys=hit.recall.project_keys if hit.recall is not None else (),
-                source=hit.source,
-                score=hit.score,
+                source="sessions" if hit.source == "sessions" else "memory",
+                score=hit.score or 0.0,
                 parts=hit.parts,
             )
         )

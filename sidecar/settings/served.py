@@ -10,8 +10,6 @@ def refuse_unserved(loaded: Loaded) -> None:
     """Raise `SettingsError`: one line that names where the value came from, the key, and what is served."""
     for agent in loaded.settings.agents.values():
         where = f"agents.{agent.id}"
-        if agent.provider != "workspace":
-            raise _refusal(loaded, f"{where}.provider", 'this version serves "workspace" only')
         if agent.sessions.enabled:
             raise _refusal(loaded, f"{where}.sessions.enabled", "this version does not serve transcripts")
         if agent.search_sources != ("memory",):

@@ -1,4 +1,4 @@
-"""Answers to JSON: the envelopes and field names of v1 and v2 (U§2, U§3). Absent is absent, never null."""
+"""Answers to JSON: the envelope and field names of v2 (U§3). Absent is absent, never null."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from sidecar.domain.memory import (
     AutomaticRecall,
     Citation,
-    FileShapedAnswer,
     Found,
     Hit,
     Page,
@@ -54,12 +53,11 @@ def parts(value: ScoreParts) -> dict[str, object]:
 
 def hit(value: Hit) -> dict[str, object]:
     """One v2 hit."""
-    out: dict[str, object] = {
-        "reference": reference(value.reference),
-        "excerpt": value.excerpt,
-        "score": round(value.score, 6),
-        "source": value.source,
-    }
+    out: dict[str, object] = {"reference": reference(value.reference), "excerpt": value.excerpt}
+    if value.score is not None:
+        out["score"] = round(value.score, 6)
+    if value.source is not None:
+        out["source"] = value.source
     if value.citations:
         out["citations"] = [citation(item) for item in value.citations]
     if value.recall is not None:
@@ -143,43 +141,3 @@ def capabilities(value: Capabilities) -> dict[str, object]:
         "candidates": list(value.candidates),
         "projectFilter": value.project_filter,
     }
-
-
-def v1(agent_id: str, answer: FileShapedAnswer) -> dict[str, object]:
-    """The v1 envelope with its file-shaped hits; `stale`, `warning` and `action` only when stale."""
-    out: dict[str, object] = {
-        "agentId": agent_id,
-        "provider": answer.provider,
-        "searchMode": answer.search_mode,
-        "results": [file_shaped_hit(item) for item in answer.hits],
-    }
-    if answer.stale is not None:
-        out["stale"] = True
-        out["warning"] = f"Memory index is stale: {answer.stale}. Search results may be incomplete."
-        if answer.action is not None:
-            out["action"] = answer.action
-    return out
-
-
-def file_shaped_hit(value: Hit) -> dict[str, object]:
-    """A hit as upstream's `MemorySearchResult`: both leg scores in hybrid, `textScore` alone without."""
-    out: dict[str, object] = {
-        "path": value.path,
-        "startLine": value.lines.start,
-        "endLine": value.lines.end,
-        "score": round(value.score, 6),
-        "snippet": value.excerpt,
-        "source": value.source,
-    }
-    if value.parts.vector is not None:
-        out["vectorScore"] = round(value.parts.vector, 6)
-    if value.parts.text is not None:
-        out["textScore"] = round(value.parts.text, 6)
-    if value.recall is not None:
-        if value.recall.importance is not None:
-            out["importance"] = value.recall.importance
-        if value.recall.triggers is not None:
-            out["triggers"] = value.recall.triggers
-        if value.recall.project_keys:
-            out["projectKey"] = "; ".join(value.recall.project_keys)
-    return out

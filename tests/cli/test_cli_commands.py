@@ -69,6 +69,12 @@ def test_search_v1_asks_and_prints_the_file_shaped_contract(run: Run, desk: Any)
     assert desk.asked[0][1] == {"query": "tea", "agentId": "main"}
 
 
+def test_a_hit_of_a_provider_without_scores_shows_its_place_alone(run: Run, desk: Any) -> None:
+    hit = {"reference": {"providerId": "records", "id": "r/1"}, "excerpt": "tea at four"}
+    desk.answers["memory.search"] = {**PAGE, "hits": [hit]}
+    assert run("search", "tea", *WS).stdout == "r/1\n    tea at four\n\n"
+
+
 def test_search_explain_prints_what_the_answer_adds_to_a_plain_hit(run: Run, desk: Any) -> None:
     desk.answers["sidecar.explain"] = {
         **PAGE,

@@ -12,7 +12,6 @@ import pytest
 @pytest.mark.parametrize(
     ("line", "key"),
     [
-        ('provider = "legacy"', "agents.main.provider"),
         ("[agents.main.sessions]\nenabled = true", "agents.main.sessions.enabled"),
     ],
 )

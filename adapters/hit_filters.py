@@ -1,0 +1,58 @@
+"""The two filters over raw transcript hits: the host's own (U§7) and the table of who may see what (§5.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sidecar.domain.authority import Authority
+from sidecar.domain.file_shaped import FileHit, HitFilter
+from sidecar.domain.session_rows import SessionRows
+from sidecar.domain.sessions import TranscriptGrant, TranscriptIdentity
+from sidecar.policy.transcripts import Requester, TranscriptRules, authorise_hits, authoriser
+
+Identify = Callable[[str], TranscriptIdentity | None]
+"""Whose transcript a hit's path names; None for a path that names none."""
+
+
+class HitFilters:
+    """Both filters of one agent, over the session rows as they are at each call."""
+
+    def __init__(
+        self, *, agent_id: str, rules: TranscriptRules, rows: Callable[[], SessionRows], identify: Identify
+    ) -> None:
+        self._agent_id = agent_id
+        self._rules = rules
+        self._rows = rows
+        self._identify = identify
+
+    async def authorise(self, asked: HitFilter) -> list[FileHit]:
+        """The hits that a requester may see by session visibility, without an audience (`manager.authorize`).
+
+        A recall pass sees nothing of its own conversation: where its last reset was is not known here.
+        """
+        grants = authorise_hits(
+            asked.hits,
+            agent_id=self._agent_id,
+            requester=Requester(
+                session_key=asked.requester_session_key,
+                sandboxed=asked.sandboxed,
+                trusted_agent_scope=asked.trusted_agent_scope,
+                recall=asked.conversation_recall,
+            ),
+            rows=self._rows(),
+            rules=self._rules,
+            identify=self._identify,
+        )
+        return [hit for hit, grant in zip(asked.hits, grants, strict=True) if grant.allowed]
+
+    def sees(self, authority: Authority, hit: FileHit) -> bool:
+        """Whether an authority, with its audience, may see a transcript hit."""
+        view = authoriser(authority, self._agent_id, rows=self._rows(), rules=self._rules)
+        transcript = self._identify(hit.path)
+        if view is None or transcript is None:
+            return False
+        return _covers(view.grant(transcript, reset_cutoff=None), hit)
+
+
+def _covers(grant: TranscriptGrant, hit: FileHit) -> bool:
+    return grant.allowed and (grant.before_line is None or hit.end_line < grant.before_line)
