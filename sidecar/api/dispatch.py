@@ -8,8 +8,9 @@ from typing import Literal
 import msgspec
 
 from sidecar.domain.authority import Bearer, CallerContext, Principal
-from sidecar.domain.errors import Forbidden, InvalidRequest, SidecarError
-from sidecar.policy.access import READ_SCOPE, has_scope
+from sidecar.domain.errors import AudienceRefused, Forbidden, InvalidRequest, SidecarError
+from sidecar.policy.access import READ_SCOPE, Deny, has_scope
+from sidecar.service.audit import Audit
 from sidecar.wire.rules import Params
 
 Payload = dict[str, object]
@@ -40,12 +41,16 @@ class Dispatcher:
     """Finds the method and checks role and scope before any parameter is looked at (spec §3, U§1).
 
     `instance` names this process in every answer of a host method, good or bad: rows and audiences live in
-    memory only, so when it changes the host reports them again (spec §4.2).
+    memory only, so when it changes the host reports them again (spec §4.2). Refusals are recorded in `audit`,
+    or in one that nobody reads.
     """
 
-    def __init__(self, methods: Mapping[str, Method], *, instance: str = "") -> None:
+    def __init__(
+        self, methods: Mapping[str, Method], *, instance: str = "", audit: Audit | None = None
+    ) -> None:
         self._methods = dict(methods)
         self._instance = instance
+        self._audit = audit or Audit()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -58,21 +63,17 @@ class Dispatcher:
         if entry is None:
             raise InvalidRequest(f"unknown method: {method[:100]}")
         if not _has_role(entry, call.principal):
-            raise Forbidden(f"unauthorized role: {call.principal.role}")
+            raise self._refused(method, call, Forbidden(f"unauthorized role: {call.principal.role}"))
         if not has_scope(call.principal.scopes, entry.scope):
-            raise Forbidden(
-                f"missing scope: {entry.scope}",
-                details={
-                    "code": "MISSING_SCOPE",
-                    "missingScope": entry.scope,
-                    "requiredScopes": [entry.scope],
-                },
-            )
+            raise self._refused(method, call, missing_scope(entry.scope))
         if entry.role != "host":
             return await entry.handler(call)
         try:
             return {**await entry.handler(call), "instance": self._instance}
         except SidecarError as error:
+            if isinstance(error, AudienceRefused):
+                # Some sentences end with a session key, which is no reason.
+                self._record(method, call, error.message.partition(": ")[0])
             error.details["instance"] = self._instance
             raise
 
@@ -83,6 +84,24 @@ class Dispatcher:
             for name, entry in self._methods.items()
             if _has_role(entry, principal) and has_scope(principal.scopes, entry.scope)
         )
+
+    def _refused(self, method: str, call: Call, error: Forbidden) -> Forbidden:
+        self._record(method, call, error.message)
+        return error
+
+    def _record(self, method: str, call: Call, reason: str) -> None:
+        principal = call.principal
+        self._audit.decided(
+            Deny(reason), token_name=principal.name, authority=principal.role, agent="", method=method
+        )
+
+
+def missing_scope(scope: str) -> Forbidden:
+    """What a caller without a scope is told (U§1)."""
+    return Forbidden(
+        f"missing scope: {scope}",
+        details={"code": "MISSING_SCOPE", "missingScope": scope, "requiredScopes": [scope]},
+    )
 
 
 def _has_role(entry: Method, principal: Principal) -> bool:

@@ -13,6 +13,7 @@ SidecarError
 │   ├── CapabilityUnsupported     details.code CAPABILITY_UNSUPPORTED
 │   ├── ForeignReference          details.code FOREIGN_REFERENCE
 │   ├── AccessDenied              details.code ACCESS_DENIED
+│   │   └── AudienceRefused
 │   ├── CursorInvalid             details.code CURSOR_INVALID
 │   ├── CursorExpired             details.code CURSOR_EXPIRED
 │   ├── LeaseClosed               details.code LEASE_CLOSED
@@ -133,6 +134,10 @@ class AccessDenied(Unavailable):
     """The policy denied a read (spec §5.4)."""
 
     details_code = "ACCESS_DENIED"
+
+
+class AudienceRefused(AccessDenied):
+    """An audience that was not minted here, is another session's or no longer holds (U§6)."""
 
 
 class CursorInvalid(Unavailable):

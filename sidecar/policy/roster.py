@@ -21,6 +21,11 @@ def visible_agents(principal: Principal, configured: Sequence[str]) -> tuple[str
     return tuple(agent for agent in configured if agent in principal.agents)
 
 
+def sees_every_agent(principal: Principal, configured: Sequence[str]) -> bool:
+    """Whether a token may name every configured agent, and so ask what concerns them all (spec §3)."""
+    return len(visible_agents(principal, configured)) == len(configured)
+
+
 def resolve_agent(named: str | None, roster: Sequence[str], default: str | None, *, subject: Subject) -> str:
     """The agent id of a request; raises `InvalidRequest` with upstream's exact words.
 

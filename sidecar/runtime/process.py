@@ -13,21 +13,24 @@ from types import TracebackType
 from typing import Self
 
 from sidecar.api.app import build_app
+from sidecar.api.audit_methods import AuditMethods
 from sidecar.api.dispatch import Call, Dispatcher
 from sidecar.api.door import Door
 from sidecar.api.host_methods import ProviderMethods
 from sidecar.api.memory_methods import MemoryMethods
 from sidecar.api.server import Server
+from sidecar.api.session_methods import SessionMethods
 from sidecar.api.websocket import Sockets
 from sidecar.domain.authority import Bearer, CallerContext, Operator, Principal
 from sidecar.domain.errors import SettingsError, StateError
-from sidecar.domain.sessions import NoAudiences
 from sidecar.embedding.contract import Embedder
 from sidecar.embedding.local import LocalEmbedder
 from sidecar.embedding.offloaded import OffloadedEmbedder
+from sidecar.host.sessions import HostSessions
 from sidecar.policy.access import READ_SCOPE
 from sidecar.policy.roster import visible_agents
 from sidecar.runtime.agent import AgentRuntime
+from sidecar.service.audit import Audit
 from sidecar.service.leases import Leases
 from sidecar.service.offload import Offload
 from sidecar.settings.load import Loaded
@@ -55,8 +58,12 @@ class Sidecar:
         self._stack = AsyncExitStack()
         self._state: StateDirectory | None = None
         self.agents: dict[str, AgentRuntime] = {}
-        self.leases = Leases(audiences=NoAudiences())
-        self.dispatcher = Dispatcher({})
+        self._audit = Audit()
+        self.sessions = HostSessions(
+            agent_id for agent_id in self._settings.agents if only is None or agent_id == only
+        )
+        self.leases = Leases(audiences=self.sessions)
+        self.dispatcher = Dispatcher({}, audit=self._audit)
 
     async def __aenter__(self) -> Self:
         try:
@@ -91,14 +98,22 @@ class Sidecar:
                 embeddings=settings.embeddings,
                 embedder=embedder,
                 offload=offload,
+                audit=self._audit,
+                recorded_origin=self.sessions.origins(agent.id).of,
             )
             self._stack.push_async_callback(runtime.close)
             self.agents[agent.id] = runtime
         default = settings.default_agent if settings.default_agent in self.agents else None
         self._stack.push_async_callback(self.leases.aclose)
         self.dispatcher = Dispatcher(
-            MemoryMethods(self.agents, default).table() | ProviderMethods(self.agents, self.leases).table(),
+            {
+                **MemoryMethods(self.agents, default).table(),
+                **AuditMethods(audit=self._audit, agents=self.agents).table(),
+                **ProviderMethods(self.agents, self.leases).table(),
+                **SessionMethods(agents=self.agents, sessions=self.sessions, audit=self._audit).table(),
+            },
             instance=secrets.token_hex(16),
+            audit=self._audit,
         )
 
     async def listen(self) -> int:
@@ -108,7 +123,10 @@ class Sidecar:
             raise StateError("the service is not open")
         tokens = TokenStore.open(settings, state.path)
         door = Door(
-            match=tokens.match, allowed_hosts=settings.allowed_hosts, allowed_origins=settings.allowed_origins
+            match=tokens.match,
+            allowed_hosts=settings.allowed_hosts,
+            allowed_origins=settings.allowed_origins,
+            audit=self._audit,
         )
         sockets = Sockets(door=door, dispatcher=self.dispatcher)
         server = Server(
@@ -166,6 +184,7 @@ class LocalCaller:
             authority=Operator(scopes=LOCAL_PRINCIPAL.scopes, connection_id="command-line"),
             assert_current=_always_current,
             identity=LOCAL_PRINCIPAL.name,
+            token_name=LOCAL_PRINCIPAL.name,
         )
         asked: Params = params
         return await self._sidecar.dispatcher.call(
