@@ -1,0 +1,94 @@
+"""The OpenAPI document says what the rule tables check, of every method (spec §4)."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from sidecar.api.memory_methods import MemoryMethods
+from sidecar.domain.errors import InvalidRequest
+from sidecar.wire import rules
+from sidecar.wire.methods import METHODS
+from sidecar.wire.openapi import document, params_schema
+
+ROUTES = ("/rpc", "/rpc/{method}", "/healthz", "/readyz", "/openapi.json", "/metrics", "/ws")
+FORMS = [(name, form) for name, entry in METHODS.items() for form in entry.params]
+BOUNDARY: list[Any] = [
+    None, True, False, 0, 1, 2, 3.0, 1.5, -1, 0.0, 1.0, 2.0, 10**300, 1e308, -1e308, "", " ", "\t\n",
+    "\ufeff", "\u200b", "\x1c", "\x85", "\u2003\u3000", " x ", "2", "memory", [], ["memory"],
+    ["memory", "sessions"], ["memory", "memory"], ["notes"], ["memory", 1], [None], {}, {"id": "a"},
+    {"providerId": "p", "id": "a"},
+    {"providerId": "p", "id": " "}, {"providerId": "p", "id": "a", "revision": None},
+    {"providerId": "p", "id": "a", "fragment": "L1-L2", "more": 1},
+]  # fmt: skip
+FIELDS = sorted({key for _, form in FORMS for rule in form for key in rule.path[:1]})
+WELL_FORMED = {"version": 2, "query": "x", "reference": {"providerId": "p", "id": "a"}}
+
+
+def admits(form: tuple[rules.Rule, ...], params: Any) -> bool:
+    try:
+        rules.check(form, params)
+    except InvalidRequest:
+        return False
+    return True
+
+
+def test_the_document_is_valid_openapi_and_plain_json() -> None:
+    made = document(version="1", methods=METHODS, routes=ROUTES)
+    OpenAPIV31SpecValidator(json.loads(json.dumps(made))).validate()
+    assert set(made["paths"]) == {  # type: ignore[call-overload]
+        *(f"/rpc/{name}" for name in METHODS),
+        *(route for route in ROUTES if "{" not in route),
+    }
+
+
+def test_every_method_of_the_dispatcher_is_described_with_its_role_and_nothing_else_is() -> None:
+    table = MemoryMethods({}, None).table()
+    assert {name: entry.role for name, entry in METHODS.items()} == {
+        name: method.role for name, method in table.items()
+    }
+
+
+@pytest.mark.parametrize(("name", "form"), FORMS, ids=[name for name, _ in FORMS])
+def test_schema_and_rules_agree_on_every_boundary_value_of_every_field(name: str, form: Any) -> None:
+    validator = Draft202012Validator(params_schema(form))
+    seen = set()
+    for field in FIELDS:
+        for value in BOUNDARY:
+            params = WELL_FORMED | {"version": form[0].path == ("version",) and 1} | {field: value}
+            if form[0].path != ("version",):
+                params.pop("version")
+            elif form[0].required:
+                params = params | {"version": 2, field: value}
+            assert validator.is_valid(params) == admits(form, params), (name, params)
+            seen.add(admits(form, params))
+    assert seen == {True, False}
+    assert validator.is_valid({}) == admits(form, {})
+
+
+any_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.sampled_from(FORMS), st.dictionaries(st.sampled_from(FIELDS), st.sampled_from(BOUNDARY) | any_json))
+def test_the_rules_and_the_schema_agree_on_whatever_comes(chosen: Any, params: Any) -> None:
+    _, form = chosen
+    changed = WELL_FORMED | params
+    if form[0].path != ("version",):
+        changed.pop("version")
+    assert Draft202012Validator(params_schema(form)).is_valid(changed) == admits(form, changed)
+
+
+def test_a_rule_whose_predicate_has_no_schema_is_noticed() -> None:
+    with pytest.raises(LookupError, match="has no schema"):
+        params_schema((rules.Rule(("x",), math.isfinite, "x must be finite"),))  # type: ignore[arg-type]
