@@ -7,12 +7,17 @@ from typing import Literal
 
 import msgspec
 
+from sidecar.api.counters import UNKNOWN_METHOD, Counters
 from sidecar.domain.authority import CallerContext, Principal
-from sidecar.domain.errors import Forbidden, InvalidRequest
+from sidecar.domain.errors import Forbidden, InvalidRequest, Overloaded
 from sidecar.policy.access import READ_SCOPE, has_scope
 from sidecar.wire.rules import Params
 
 Payload = dict[str, object]
+
+MOST_IN_WORK = 128
+BUSY = "The server is busy. Please try again in a moment."
+BUSY_RETRY_MS = 1000
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,10 +37,22 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dispatcher:
-    """Finds the method and checks role and scope before any parameter is looked at (spec §3, U§1)."""
+    """Finds the method and checks role and scope before any parameter is looked at (spec §3, U§1).
 
-    def __init__(self, methods: Mapping[str, Method]) -> None:
+    At most `most_in_work` calls run at a time, over all connections; one more is told to come back.
+    """
+
+    def __init__(
+        self,
+        methods: Mapping[str, Method],
+        *,
+        counters: Counters | None = None,
+        most_in_work: int = MOST_IN_WORK,
+    ) -> None:
         self._methods = dict(methods)
+        self._counters = counters or Counters()
+        self._most = most_in_work
+        self.in_work = 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -44,12 +61,23 @@ class Dispatcher:
 
     async def call(self, method: str, call: Call) -> Payload:
         """The payload of a call; raises from the error tree."""
+        with self._counters.call(method if method in self._methods else UNKNOWN_METHOD):
+            entry = self._admitted(method, call.principal)
+            if self.in_work >= self._most:
+                raise Overloaded(BUSY, retry_after_ms=BUSY_RETRY_MS)
+            self.in_work += 1
+            try:
+                return await entry.handler(call)
+            finally:
+                self.in_work -= 1
+
+    def _admitted(self, method: str, principal: Principal) -> Method:
         entry = self._methods.get(method)
         if entry is None:
             raise InvalidRequest(f"unknown method: {method[:100]}")
-        if entry.role is not None and call.principal.role != entry.role:
-            raise Forbidden(f"unauthorized role: {call.principal.role}")
-        if not has_scope(call.principal.scopes, entry.scope):
+        if entry.role is not None and principal.role != entry.role:
+            raise Forbidden(f"unauthorized role: {principal.role}")
+        if not has_scope(principal.scopes, entry.scope):
             raise Forbidden(
                 f"missing scope: {entry.scope}",
                 details={
@@ -58,4 +86,4 @@ class Dispatcher:
                     "requiredScopes": [entry.scope],
                 },
             )
-        return await entry.handler(call)
+        return entry

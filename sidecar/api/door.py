@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
-import logging
 from collections.abc import Callable, Collection
 from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 
+from sidecar.api.counters import Counters
 from sidecar.domain.authority import Principal
 from sidecar.domain.errors import Forbidden, Unauthenticated
-
-log = logging.getLogger(__name__)
 
 MatchToken = Callable[[str], Principal | None]
 PRESENTED = web.RequestKey("presented", str)
@@ -23,11 +21,17 @@ OPEN_PATHS = frozenset({HEALTH_PATH})
 
 
 class Door:
-    """Decides who comes in. Refusals are raised and logged in one line, without the token or the address."""
+    """Decides who comes in. Refusals are raised, counted and logged, without the token or the address."""
 
     def __init__(
-        self, *, match: MatchToken, allowed_hosts: Collection[str], allowed_origins: Collection[str]
+        self,
+        *,
+        match: MatchToken,
+        allowed_hosts: Collection[str],
+        allowed_origins: Collection[str],
+        counters: Counters | None = None,
     ) -> None:
+        self.counters = counters or Counters()
         self._match = match
         self._hosts = frozenset(host.lower() for host in allowed_hosts)
         self._origins = frozenset(origin.lower().rstrip("/") for origin in allowed_origins)
@@ -42,13 +46,13 @@ class Door:
         scheme, _, presented = header.partition(" ")
         presented = presented.strip()
         if scheme.lower() != "bearer" or not presented:
-            log.warning("refused: no token", extra={"reason": "token-missing"})
+            self.counters.refused("token-missing")
             raise Unauthenticated(
                 "a bearer token is required in the Authorization header", details_code="AUTH_TOKEN_MISSING"
             )
         principal = self._match(presented)
         if principal is None:
-            log.warning("refused: wrong token", extra={"reason": "token-mismatch"})
+            self.counters.refused("token-mismatch")
             raise Unauthenticated("the token does not match", details_code="AUTH_TOKEN_MISMATCH")
         request[PRESENTED] = presented
         request[PRINCIPAL] = principal
@@ -63,7 +67,7 @@ class Door:
         named = request.headers.getall(hdrs.HOST, [])
         if len(named) == 1 and (is_loopback_host(named[0]) or self._is_allowed(named[0])):
             return
-        log.warning("refused: host", extra={"reason": "host"})
+        self.counters.refused("host")
         raise Forbidden("this Host is not accepted")
 
     def _is_allowed(self, host: str) -> bool:
@@ -74,7 +78,7 @@ class Door:
         for origin in request.headers.getall(hdrs.ORIGIN, []):
             own = f"{request.scheme}://{request.headers.get(hdrs.HOST, '')}"
             if origin.lower() not in self._origins and origin.lower() != own.lower():
-                log.warning("refused: origin", extra={"reason": "origin"})
+                self.counters.refused("origin")
                 raise Forbidden("this Origin is not accepted")
 
 

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from sidecar.api.app import build_app
+from sidecar.api.counters import Counters
 from sidecar.api.dispatch import Call, Dispatcher
 from sidecar.api.door import Door
 from sidecar.api.memory_methods import MemoryMethods
@@ -49,6 +50,7 @@ class Sidecar:
         self._stack = AsyncExitStack()
         self._state: StateDirectory | None = None
         self.agents: dict[str, AgentRuntime] = {}
+        self._counters = Counters()
         self.dispatcher = Dispatcher({})
 
     async def __aenter__(self) -> Self:
@@ -88,7 +90,7 @@ class Sidecar:
             self._stack.push_async_callback(runtime.close)
             self.agents[agent.id] = runtime
         default = settings.default_agent if settings.default_agent in self.agents else None
-        self.dispatcher = Dispatcher(MemoryMethods(self.agents, default).table())
+        self.dispatcher = Dispatcher(MemoryMethods(self.agents, default).table(), counters=self._counters)
 
     async def listen(self) -> int:
         """Follow the workspaces and answer on both listeners; gives the TCP port."""
@@ -97,7 +99,10 @@ class Sidecar:
             raise StateError("the service is not open")
         tokens = TokenStore.open(settings, state.path)
         door = Door(
-            match=tokens.match, allowed_hosts=settings.allowed_hosts, allowed_origins=settings.allowed_origins
+            match=tokens.match,
+            allowed_hosts=settings.allowed_hosts,
+            allowed_origins=settings.allowed_origins,
+            counters=self._counters,
         )
         server = Server(build_app(door=door, dispatcher=self.dispatcher, readiness=self._readiness))
         self._stack.push_async_callback(server.stop)
