@@ -16,11 +16,13 @@ from sidecar.api.connections import Connection
 from sidecar.api.counters import Counters
 from sidecar.api.dispatch import Call, Dispatcher
 from sidecar.api.door import HEALTH_PATH, PRINCIPAL, Door
+from sidecar.api.metrics import CONTENT_TYPE, Exposition, Figures
 from sidecar.domain.authority import CallerContext, Operator, Principal
 from sidecar.domain.errors import (
     AccessDenied,
     BodyTooLarge,
     BodyTooSlow,
+    Forbidden,
     InvalidRequest,
     MethodNotAllowed,
     Overloaded,
@@ -29,6 +31,7 @@ from sidecar.domain.errors import (
     SidecarError,
     UnsupportedMedia,
 )
+from sidecar.policy.roster import sees_everything
 from sidecar.wire import frames
 from sidecar.wire.openapi import document
 
@@ -48,8 +51,14 @@ _REASONS: dict[type[SidecarError], str] = {
 REVOKED = "Memory request authority is no longer active"
 
 
-def build_app(*, door: Door, dispatcher: Dispatcher, readiness: Readiness) -> web.Application:
-    """The application that both the TCP port and the Unix socket serve."""
+def build_app(
+    *,
+    door: Door,
+    dispatcher: Dispatcher,
+    readiness: Readiness,
+    figures: Callable[[], Figures] | None = None,
+) -> web.Application:
+    """The application that both listeners serve; with `/metrics` where there are figures to show."""
     routes = _Routes(door=door, dispatcher=dispatcher, readiness=readiness)
 
     @web.middleware
@@ -64,9 +73,21 @@ def build_app(*, door: Door, dispatcher: Dispatcher, readiness: Readiness) -> we
     app.router.add_get(HEALTH_PATH, routes.healthz)
     app.router.add_get("/readyz", routes.readyz)
     app.router.add_get("/openapi.json", routes.openapi)
+    if figures is not None:
+        app.router.add_get("/metrics", _metrics_route(Exposition(door.counters), figures))
     app.router.add_post("/rpc", routes.rpc, expect_handler=wait_with_body)
     app.router.add_post("/rpc/{method}", routes.rpc_method, expect_handler=wait_with_body)
     return app
+
+
+def _metrics_route(exposition: Exposition, figures: Callable[[], Figures]) -> Handler:
+    async def metrics(request: web.Request) -> web.Response:
+        now = figures()
+        if not sees_everything(request[PRINCIPAL], tuple(now.agents)):
+            raise Forbidden("this needs a token for every agent, or the scope operator.admin")
+        return web.Response(body=exposition.render(now), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
+
+    return metrics
 
 
 @web.middleware

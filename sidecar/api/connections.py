@@ -20,20 +20,19 @@ from sidecar.api.dispatch import BUSY, BUSY_RETRY_MS
 from sidecar.domain.errors import InvalidRequest, Overloaded, ProviderFailed, RequestTooSlow
 from sidecar.wire import frames
 
-HEAD_SECONDS = 10.0
-SEND_SECONDS = 30.0
 SWEEP_SECONDS = 1.0
 
 
 class Connection(web.RequestHandler):
     """One connection: answers in our error shape, and knows what it is waiting for."""
 
-    __slots__ = ("_ending", "_room", "admitted", "head_since", "known", "silent_since")
+    __slots__ = ("_answered", "_ending", "_room", "admitted", "head_since", "known", "silent_since")
 
     def __init__(self, manager: web.Server, *, room: Connections, **options: Any) -> None:
         super().__init__(manager, **options)
         self._room = room
         self._ending = False
+        self._answered = 0
         self.admitted = False
         """Whether the request in work came in with a token."""
         self.known = False
@@ -49,8 +48,8 @@ class Connection(web.RequestHandler):
 
     @property
     def busy(self) -> bool:
-        """Whether a request is in work or read and waiting."""
-        return self._request_in_progress or bool(self._messages)
+        """Whether a request that was read is not yet answered."""
+        return self._request_count > self._answered
 
     def admit(self) -> None:
         """The door has accepted its request's token."""
@@ -123,6 +122,7 @@ class Connection(web.RequestHandler):
                 self.transport.abort()
             return resp, True
         finally:
+            self._answered += 1
             self.admitted = False
             self.silent_since = self._loop.time()
             self._loop.call_soon(self._room.settle)
@@ -146,8 +146,8 @@ class Connections:
         *,
         most: int,
         counters: Counters,
-        head_seconds: float = HEAD_SECONDS,
-        send_seconds: float = SEND_SECONDS,
+        head_seconds: float,
+        send_seconds: float,
     ) -> None:
         self._most = most
         self._head_seconds = head_seconds

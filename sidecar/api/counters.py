@@ -1,7 +1,7 @@
 """What the service counts while it runs: refusals at the door, calls by method and outcome, their times.
 
-Plain numbers in memory, kept by the event loop alone. `/metrics` reads them; the names of reasons, methods and
-outcomes are fixed words of ours, so that the tables stay small whatever is asked.
+Plain numbers in memory, kept by the event loop alone. `/metrics` reads them. Reasons, methods and outcomes
+are fixed words of ours, so that the tables stay small whatever is asked.
 """
 
 from __future__ import annotations

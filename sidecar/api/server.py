@@ -7,23 +7,36 @@ import os
 import socket
 from pathlib import Path
 
+import msgspec
 from aiohttp import web
 
 from sidecar.api.app import COUNTERS
 from sidecar.api.connections import Connection, Connections
 
 SHUTDOWN_SECONDS = 5.0
-MOST_OVER_TCP = 512
-MOST_OVER_UNIX = 64
 KEEPALIVE_SECONDS = 75.0
 LARGEST_HEADER = 16 * 1024
 BACKLOG = 256
 
 
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """Of each listener: its connections, seconds for the head of a request, and for taking an answer.
+
+    The owner's command line comes by the Unix socket and has a room of its own, so that a crowd at the port
+    cannot keep it out.
+    """
+
+    over_tcp: int = 512
+    over_unix: int = 64
+    head_seconds: float = 10.0
+    send_seconds: float = 30.0
+
+
 class Server:
     """Owns the runner and its two listeners. Requests in flight get `SHUTDOWN_SECONDS` to finish at stop."""
 
-    def __init__(self, app: web.Application, *, most_over_tcp: int = MOST_OVER_TCP) -> None:
+    def __init__(self, app: web.Application, *, bounds: Bounds | None = None) -> None:
+        bounds = bounds or Bounds()
         self._runner = web.AppRunner(
             app,
             access_log=None,
@@ -32,9 +45,15 @@ class Server:
             # What is still in work after `_drain` is cut off.
             shutdown_timeout=0.1,
         )
-        # The owner's command line has a room of its own: a crowd at the port cannot keep it out.
-        self._over_tcp = Connections(most=most_over_tcp, counters=app[COUNTERS])
-        self._over_unix = Connections(most=MOST_OVER_UNIX, counters=app[COUNTERS])
+        self._over_tcp, self._over_unix = (
+            Connections(
+                most=most,
+                counters=app[COUNTERS],
+                head_seconds=bounds.head_seconds,
+                send_seconds=bounds.send_seconds,
+            )
+            for most in (bounds.over_tcp, bounds.over_unix)
+        )
         self._listeners: list[asyncio.Server] = []
         app.on_shutdown.append(self._drain)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 from sidecar.domain.agents import normalise_agent_id
 from sidecar.domain.authority import Principal
 from sidecar.domain.errors import InvalidRequest
+from sidecar.policy.access import ADMIN_SCOPE
 
 Subject = Literal["memory search", "memory provider"]
 
@@ -37,3 +38,9 @@ def resolve_agent(named: str | None, roster: Sequence[str], default: str | None,
         f"Multiple agents are configured, but {subject} has no explicit owner. "
         "Pass agentId to select a configured agent."
     )
+
+
+def sees_everything(principal: Principal, configured: Collection[str]) -> bool:
+    """Whether a token may see what is about the whole service: of every agent, or an administrator's."""
+    every = principal.agents is None or set(configured) <= set(principal.agents)
+    return every or ADMIN_SCOPE in principal.scopes

@@ -16,6 +16,7 @@ from sidecar.api.counters import Counters
 from sidecar.api.dispatch import Call, Dispatcher
 from sidecar.api.door import Door
 from sidecar.api.memory_methods import MemoryMethods
+from sidecar.api.metrics import AgentFigures, Figures
 from sidecar.api.server import Server
 from sidecar.domain.authority import CallerContext, Operator, Principal
 from sidecar.domain.errors import SettingsError, StateError
@@ -25,6 +26,7 @@ from sidecar.embedding.offloaded import OffloadedEmbedder
 from sidecar.policy.access import READ_SCOPE
 from sidecar.policy.roster import visible_agents
 from sidecar.runtime.agent import AgentRuntime
+from sidecar.runtime.stalls import StallMonitor
 from sidecar.service.offload import Offload
 from sidecar.settings.load import Loaded
 from sidecar.settings.model import EmbeddingSettings, watched_roots
@@ -51,6 +53,7 @@ class Sidecar:
         self._state: StateDirectory | None = None
         self.agents: dict[str, AgentRuntime] = {}
         self._counters = Counters()
+        self._stalls = StallMonitor()
         self.dispatcher = Dispatcher({})
 
     async def __aenter__(self) -> Self:
@@ -104,7 +107,10 @@ class Sidecar:
             allowed_origins=settings.allowed_origins,
             counters=self._counters,
         )
-        server = Server(build_app(door=door, dispatcher=self.dispatcher, readiness=self._readiness))
+        app = build_app(
+            door=door, dispatcher=self.dispatcher, readiness=self._readiness, figures=self._figures
+        )
+        server = Server(app)
         self._stack.push_async_callback(server.stop)
         address = state.socket_address()
         self._stack.callback(address.close)
@@ -118,6 +124,8 @@ class Sidecar:
         self._stack.callback(state.clear_endpoint)
         rotation = asyncio.create_task(self._rotate(tokens), name="token rotation")
         self._stack.push_async_callback(_cancelled, rotation)
+        stalls = asyncio.create_task(self._stalls.run(), name="stall monitor")
+        self._stack.push_async_callback(_cancelled, stalls)
         for agent in self.agents.values():
             agent.start()
         log.info("listening", extra={"port": port, "agents": len(self.agents)})
@@ -135,6 +143,24 @@ class Sidecar:
         states = {agent_id: self.agents[agent_id].health.ready() for agent_id in visible}
         ready = all(state for state, _ in states.values())
         return ready, {"agents": {agent_id: counts for agent_id, (_, counts) in states.items()}}
+
+    def _figures(self) -> Figures:
+        """What `/metrics` shows of the moment."""
+        agents = {}
+        for agent_id, agent in self.agents.items():
+            files = agent.health.files()
+            agents[agent_id] = AgentFigures(
+                on_disk=files.on_disk,
+                indexed=files.indexed,
+                pending=files.pending,
+                watching=agent.health.watching,
+            )
+        return Figures(
+            agents=agents,
+            in_work=self.dispatcher.in_work,
+            stalls=self._stalls.count,
+            longest_stall=self._stalls.longest,
+        )
 
 
 class LocalCaller:
