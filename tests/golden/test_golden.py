@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,15 +41,19 @@ async def test_an_exchange_is_what_it_was(golden_service: Any, exchange: dict[st
     assert ask(golden_service, exchange["send"]) == exchange["receive"]
 
 
+@cache
+def whole_document() -> Any:
+    return document(version="1", methods=METHODS, routes=ROUTES)
+
+
 def described(send: dict[str, Any], status: int) -> Any:
     """The schema that the document gives for an answer, or None where the route is not one of ours."""
-    made = document(version="1", methods=METHODS, routes=ROUTES)
-    operation = made["paths"].get(send["path"], {}).get(send["method"].lower())  # type: ignore[attr-defined]
+    made = whole_document()
+    operation = made["paths"].get(send["path"], {}).get(send["method"].lower())
     if operation is None:
         return None
     schema = operation["responses"][str(status)]["content"]["application/json"]["schema"]
-    parts = made["components"]["schemas"]  # type: ignore[index]
-    shapes = {name: closed(part) for name, part in parts.items()}
+    shapes = {name: closed(part) for name, part in made["components"]["schemas"].items()}
     return closed(schema) | {"components": {"schemas": shapes}}
 
 
