@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from typing import Any
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from aiohttp.http import HttpProcessingError
 from aiohttp.http_exceptions import LineTooLong
 
@@ -103,6 +103,7 @@ class Connection(web.RequestHandler):
             said = "the request line or a header is too long" if isinstance(exc, LineTooLong) else MALFORMED
             response = error_response(InvalidRequest(said))
         response.force_close()
+        response.headers[hdrs.CONNECTION] = "close"  # what cannot be read counts as HTTP/1.0, without a word
         return response
 
     async def finish_response(
