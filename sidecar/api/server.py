@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
@@ -33,10 +34,20 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Server:
-    """Owns the runner and its two listeners. Requests in flight get `SHUTDOWN_SECONDS` to finish at stop."""
+    """Owns the runner and its two listeners. Requests in flight get `SHUTDOWN_SECONDS` to finish at stop.
 
-    def __init__(self, app: web.Application, *, bounds: Bounds | None = None) -> None:
+    `wind_down` is awaited at stop, when nobody new can come in and what is connected can still be read.
+    """
+
+    def __init__(
+        self,
+        app: web.Application,
+        *,
+        bounds: Bounds | None = None,
+        wind_down: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         bounds = bounds or Bounds()
+        self._wind_down = wind_down
         self._runner = web.AppRunner(
             app,
             access_log=None,
@@ -70,6 +81,8 @@ class Server:
         """Stop accepting, let requests finish within the bound, close everything."""
         for listener in self._listeners:
             listener.close()
+        if self._wind_down is not None:
+            await self._wind_down()
         await self._runner.cleanup()
         for room in (self._over_tcp, self._over_unix):
             await room.stop()

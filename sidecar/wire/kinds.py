@@ -43,6 +43,42 @@ def one_of(*values: str) -> Kind:
     return Kind(lambda value: isinstance(value, str) and value in values, {"enum": list(values)})
 
 
+def text_up_to(longest: int) -> Kind:
+    """A string that is not blank, of at most so many characters."""
+    return Kind(
+        lambda value: javascript.text(value) is not None and len(str(value)) <= longest,
+        {"type": "string", "pattern": _VISIBLE, "maxLength": longest},
+    )
+
+
+def list_of(kind: Kind, *, most: int | None = None) -> Kind:
+    """An array, of at most `most` items of a kind; it may be empty."""
+    bound: Schema = {} if most is None else {"maxItems": most}
+    return Kind(
+        lambda value: (
+            isinstance(value, list) and (most is None or len(value) <= most) and all(map(kind, value))
+        ),
+        {"type": "array", "items": dict(kind.schema), **bound},
+    )
+
+
+def record(required: Mapping[str, Kind], optional: Mapping[str, Kind] | None = None) -> Kind:
+    """An object with fields of some kinds, and whatever else."""
+    kinds = {**required, **(optional or {})}
+    return Kind(
+        lambda value: (
+            isinstance(value, dict)
+            and all(name in value for name in required)
+            and all(kind(value[name]) for name, kind in kinds.items() if name in value)
+        ),
+        {
+            "type": "object",
+            "properties": {name: dict(kind.schema) for name, kind in kinds.items()},
+            "required": list(required),
+        },
+    )
+
+
 def number_equal_to(number: int) -> Kind:
     """A number of one value, whole or with a point."""
     return Kind(lambda value: javascript.finite_number(value) == number, {"const": number})
@@ -68,8 +104,5 @@ OBJECT = Kind(lambda value: isinstance(value, dict), {"type": "object"})
 """An object."""
 FILLED_LIST = Kind(lambda value: isinstance(value, list) and bool(value), {"type": "array", "minItems": 1})
 """An array that is not empty."""
-SOURCE_LIST = Kind(
-    lambda value: isinstance(value, list) and all(isinstance(i, str) and i in SOURCES for i in value),
-    {"type": "array", "items": {"enum": list(SOURCES)}},
-)
+SOURCE_LIST = list_of(one_of(*SOURCES))
 """An array of sources."""

@@ -204,3 +204,28 @@ async def test_a_caller_that_is_refused_is_never_asked_for_its_body(doorway: Any
     caller.send(post("wrong", "/rpc/test.wait", b"", "Expect: 100-continue", length=100))
     assert (await caller.answer())[0] == 401
     caller.close()
+
+
+async def test_bodies_that_never_end_are_held_within_bounds(doorway: Any, eventually: Any) -> None:
+    door = await doorway()
+    door.let_go.set()
+    hoarders = [await Socket.open(door.port) for _ in range(64)]
+    for hoarder in hoarders:
+        hoarder.send(post(door.token, "/rpc/test.wait", b"x" * (2**20 - 1), length=2**20))
+    probe = await Socket.open(door.port)
+
+    async def full() -> bool:
+        probe.send(post(door.token, "/rpc/test.wait", json.dumps({"pad": "x" * 200}).encode()))
+        status, _, body = await probe.answer()
+        assert status == 200 or body["error"]["details"]["code"] == "OVERLOADED"
+        return bool(status == 503)
+
+    await eventually(full)
+    for hoarder in hoarders:
+        hoarder.close()
+
+    async def empty() -> bool:
+        return not await full()
+
+    await eventually(empty)
+    probe.close()

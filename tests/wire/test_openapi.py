@@ -14,7 +14,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from sidecar.api.memory_methods import MemoryMethods
 from sidecar.domain.errors import InvalidRequest
-from sidecar.wire import rules
+from sidecar.wire import kinds, rules
 from sidecar.wire.methods import METHODS
 from sidecar.wire.openapi import document, params_schema
 
@@ -87,6 +87,26 @@ def test_the_rules_and_the_schema_agree_on_whatever_comes(chosen: Any, params: A
     if form[0].path != ("version",):
         changed.pop("version")
     assert Draft202012Validator(params_schema(form)).is_valid(changed) == admits(form, changed)
+
+
+KINDS = [
+    kinds.TEXT,
+    kinds.NUMBER,
+    kinds.FLAG,
+    kinds.text_up_to(3),
+    kinds.one_of("memory", "x"),
+    kinds.list_of(kinds.TEXT, most=1),
+    kinds.list_of(kinds.POSITIVE),
+    kinds.record({"id": kinds.TEXT}, {"fragment": kinds.POSITIVE, "revision": kinds.FLAG}),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_sides_of_a_kind_say_the_same(kind: kinds.Kind) -> None:
+    validator = Draft202012Validator(dict(kind.schema))
+    verdicts = {kind(value) for value in BOUNDARY}
+    assert [value for value in BOUNDARY if validator.is_valid(value) != kind(value)] == []
+    assert verdicts == {True, False}
 
 
 def test_a_rule_whose_predicate_has_no_schema_is_noticed() -> None:
