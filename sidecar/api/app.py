@@ -12,14 +12,15 @@ from aiohttp import hdrs, web
 from sidecar import __version__
 from sidecar.api.answers import JSON, error_response
 from sidecar.api.body import Arriving, read_json_body, wait_with_body
-from sidecar.api.connections import Connection
+from sidecar.api.connections import keep
+from sidecar.api.contexts import http_context
 from sidecar.api.counters import Counters
 from sidecar.api.dispatch import Call, Dispatcher
-from sidecar.api.door import HEALTH_PATH, PRINCIPAL, Door
+from sidecar.api.door import BEARER, HEALTH_PATH, PRINCIPAL, SOCKET_PATH, Door
 from sidecar.api.metrics import CONTENT_TYPE, Exposition, Figures
-from sidecar.domain.authority import CallerContext, Operator, Principal
+from sidecar.api.websocket import Sockets
+from sidecar.domain.authority import Principal
 from sidecar.domain.errors import (
-    AccessDenied,
     BodyTooLarge,
     BodyTooSlow,
     Forbidden,
@@ -48,7 +49,6 @@ _REASONS: dict[type[SidecarError], str] = {
     UnsupportedMedia: "type",
     Overloaded: "overloaded",
 }
-REVOKED = "Memory request authority is no longer active"
 
 
 def build_app(
@@ -56,16 +56,20 @@ def build_app(
     door: Door,
     dispatcher: Dispatcher,
     readiness: Readiness,
+    sockets: Sockets | None = None,
     figures: Callable[[], Figures] | None = None,
 ) -> web.Application:
-    """The application that both listeners serve; with `/metrics` where there are figures to show."""
-    routes = _Routes(door=door, dispatcher=dispatcher, readiness=readiness)
+    """The application that both listeners serve.
+
+    With `/ws` where there are sockets, and `/metrics` where there are figures to show.
+    """
+    routes = _Routes(dispatcher=dispatcher, readiness=readiness)
 
     @web.middleware
     async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
         door.admit(request)
-        if PRINCIPAL in request and isinstance(request.protocol, Connection):
-            request.protocol.admit()
+        if PRINCIPAL in request:
+            keep(request)
         return await handler(request)
 
     app = web.Application(middlewares=[_errors, admit])
@@ -77,6 +81,8 @@ def build_app(
         app.router.add_get("/metrics", _metrics_route(Exposition(door.counters), figures))
     app.router.add_post("/rpc", routes.rpc, expect_handler=wait_with_body)
     app.router.add_post("/rpc/{method}", routes.rpc_method, expect_handler=wait_with_body)
+    if sockets is not None:
+        app.router.add_get(SOCKET_PATH, sockets.handle, allow_head=False)
     return app
 
 
@@ -121,8 +127,7 @@ def _refusal(request: web.Request, error: SidecarError, body: bytes | None = Non
 
 
 class _Routes:
-    def __init__(self, *, door: Door, dispatcher: Dispatcher, readiness: Readiness) -> None:
-        self._door = door
+    def __init__(self, *, dispatcher: Dispatcher, readiness: Readiness) -> None:
         self._dispatcher = dispatcher
         self._readiness = readiness
         self._arriving = Arriving()
@@ -165,23 +170,10 @@ class _Routes:
             return _refusal(request, error, frames.failure(frame_id, error))
 
     async def _answer(self, request: web.Request, frame: frames.RequestFrame) -> web.Response:
-        principal = request[PRINCIPAL]
-        call = Call(params=frame.params, principal=principal, context=self._context(request, principal))
+        bearer = request[BEARER]
+        call = Call(params=frame.params, bearer=bearer, context=http_context(request, bearer))
         payload = await self._dispatcher.call(frame.method, call)
         return web.Response(body=frames.response(frame.id, payload), content_type=JSON)
-
-    def _context(self, request: web.Request, principal: Principal) -> CallerContext:
-        def assert_current() -> None:
-            transport = request.transport
-            if transport is None or transport.is_closing() or not self._door.still_admits(request):
-                raise AccessDenied(REVOKED)
-
-        connection = f"http-{id(request.transport):x}"
-        return CallerContext(
-            authority=Operator(scopes=principal.scopes, connection_id=connection),
-            assert_current=assert_current,
-            identity=principal.name,
-        )
 
 
 def _json(payload: dict[str, object], status: int = 200) -> web.Response:

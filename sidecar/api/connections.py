@@ -136,6 +136,12 @@ class Connection(web.RequestHandler):
         self.force_close()
 
 
+def keep(request: web.BaseRequest) -> None:
+    """The request came with a token: its connection is not cut for another while it is in work."""
+    if isinstance(request.protocol, Connection):
+        request.protocol.admit()
+
+
 MALFORMED = "malformed HTTP request"
 
 

@@ -8,8 +8,8 @@ from typing import Literal
 import msgspec
 
 from sidecar.api.counters import UNKNOWN_METHOD, Counters
-from sidecar.domain.authority import CallerContext, Principal
-from sidecar.domain.errors import Forbidden, InvalidRequest, Overloaded
+from sidecar.domain.authority import Bearer, CallerContext, Principal
+from sidecar.domain.errors import Forbidden, InvalidRequest, Overloaded, SidecarError
 from sidecar.policy.access import READ_SCOPE, has_scope
 from sidecar.wire.rules import Params
 
@@ -21,11 +21,16 @@ BUSY_RETRY_MS = 1000
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """One request as a handler sees it."""
+    """One request as a handler sees it: `bearer` is its token, `context` what an operator may do with it."""
 
     params: Params
-    principal: Principal
+    bearer: Bearer
     context: CallerContext
+
+    @property
+    def principal(self) -> Principal:
+        """Whom the token stands for."""
+        return self.bearer.principal
 
 
 class Method(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,16 +45,20 @@ class Dispatcher:
     """Finds the method and checks role and scope before any parameter is looked at (spec §3, U§1).
 
     At most `most_in_work` calls run at a time, over all connections; one more is told to come back.
+    `instance` names this process in every answer of a host method, good or bad: rows and audiences live in
+    memory only, so when it changes the host reports them again (spec §4.2).
     """
 
     def __init__(
         self,
         methods: Mapping[str, Method],
         *,
+        instance: str = "",
         counters: Counters | None = None,
         most_in_work: int = MOST_IN_WORK,
     ) -> None:
         self._methods = dict(methods)
+        self._instance = instance
         self._counters = counters or Counters()
         self._most = most_in_work
         self.in_work = 0
@@ -63,19 +72,36 @@ class Dispatcher:
         """The payload of a call; raises from the error tree."""
         with self._counters.call(method if method in self._methods else UNKNOWN_METHOD):
             entry = self._admitted(method, call.principal)
-            if self.in_work >= self._most:
-                raise Overloaded(BUSY, retry_after_ms=BUSY_RETRY_MS)
-            self.in_work += 1
             try:
-                return await entry.handler(call)
-            finally:
-                self.in_work -= 1
+                payload = await self._run(entry, call)
+            except SidecarError as error:
+                if entry.role == "host":
+                    error.details["instance"] = self._instance
+                raise
+            return payload if entry.role != "host" else {**payload, "instance": self._instance}
+
+    def open_to(self, principal: Principal) -> list[str]:
+        """The methods that a principal may call, in order of name."""
+        return sorted(
+            name
+            for name, entry in self._methods.items()
+            if _has_role(entry, principal) and has_scope(principal.scopes, entry.scope)
+        )
+
+    async def _run(self, entry: Method, call: Call) -> Payload:
+        if self.in_work >= self._most:
+            raise Overloaded(BUSY, retry_after_ms=BUSY_RETRY_MS)
+        self.in_work += 1
+        try:
+            return await entry.handler(call)
+        finally:
+            self.in_work -= 1
 
     def _admitted(self, method: str, principal: Principal) -> Method:
         entry = self._methods.get(method)
         if entry is None:
             raise InvalidRequest(f"unknown method: {method[:100]}")
-        if entry.role is not None and principal.role != entry.role:
+        if not _has_role(entry, principal):
             raise Forbidden(f"unauthorized role: {principal.role}")
         if not has_scope(principal.scopes, entry.scope):
             raise Forbidden(
@@ -87,3 +113,7 @@ class Dispatcher:
                 },
             )
         return entry
+
+
+def _has_role(entry: Method, principal: Principal) -> bool:
+    return entry.role is None or entry.role == principal.role

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 from collections.abc import Callable, Collection
 from urllib.parse import urlsplit
@@ -9,14 +10,15 @@ from urllib.parse import urlsplit
 from aiohttp import hdrs, web
 
 from sidecar.api.counters import Counters
-from sidecar.domain.authority import Principal
+from sidecar.domain.authority import Bearer, Principal
 from sidecar.domain.errors import Forbidden, Unauthenticated
 
 MatchToken = Callable[[str], Principal | None]
-PRESENTED = web.RequestKey("presented", str)
+BEARER = web.RequestKey("bearer", Bearer)
 PRINCIPAL = web.RequestKey("principal", Principal)
 
 HEALTH_PATH = "/healthz"
+SOCKET_PATH = "/ws"
 OPEN_PATHS = frozenset({HEALTH_PATH})
 
 
@@ -37,10 +39,13 @@ class Door:
         self._origins = frozenset(origin.lower().rstrip("/") for origin in allowed_origins)
 
     def admit(self, request: web.Request) -> None:
-        """Raise `Forbidden` or `Unauthenticated`, or leave the principal on the request."""
+        """Raise `Forbidden` or `Unauthenticated`, or leave bearer and principal on the request.
+
+        The upgrade of `/ws` may come without a token; a token that it brings has to be right.
+        """
         self._check_host(request)
         self._check_origin(request)
-        if request.path in OPEN_PATHS:
+        if request.path in OPEN_PATHS or (_is_upgrade(request) and hdrs.AUTHORIZATION not in request.headers):
             return
         header = request.headers.get(hdrs.AUTHORIZATION, "")
         scheme, _, presented = header.partition(" ")
@@ -50,16 +55,21 @@ class Door:
             raise Unauthenticated(
                 "a bearer token is required in the Authorization header", details_code="AUTH_TOKEN_MISSING"
             )
+        request[BEARER] = bearer = self.bearer(presented)
+        request[PRINCIPAL] = bearer.principal
+
+    def bearer(self, presented: str) -> Bearer:
+        """Whom a presented secret stands for; raises `Unauthenticated`."""
         principal = self._match(presented)
         if principal is None:
             self.counters.refused("token-mismatch")
             raise Unauthenticated("the token does not match", details_code="AUTH_TOKEN_MISMATCH")
-        request[PRESENTED] = presented
-        request[PRINCIPAL] = principal
-
-    def still_admits(self, request: web.Request) -> bool:
-        """Whether the token that the request came in with still stands for the same principal."""
-        return self._match(request[PRESENTED]) == request[PRINCIPAL]
+        digest = hashlib.sha256(presented.encode("utf-8", "surrogatepass")).hexdigest()
+        return Bearer(
+            principal=principal,
+            key=f"{principal.name} {digest}",
+            holds=lambda: self._match(presented) == principal,
+        )
 
     def _check_host(self, request: web.Request) -> None:
         if request.path == HEALTH_PATH:
@@ -80,6 +90,10 @@ class Door:
             if origin.lower() not in self._origins and origin.lower() != own.lower():
                 self.counters.refused("origin")
                 raise Forbidden("this Origin is not accepted")
+
+
+def _is_upgrade(request: web.Request) -> bool:
+    return request.path == SOCKET_PATH and request.method == hdrs.METH_GET
 
 
 def host_name(host: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 from sidecar.domain.agents import normalise_agent_id
@@ -10,6 +11,7 @@ from sidecar.domain.authority import Principal
 from sidecar.domain.errors import InvalidRequest
 from sidecar.policy.access import ADMIN_SCOPE
 
+_AGENT_KEY = re.compile(r"\s*agent:([^:]*)", re.IGNORECASE)
 Subject = Literal["memory search", "memory provider"]
 
 
@@ -44,3 +46,14 @@ def sees_everything(principal: Principal, configured: Collection[str]) -> bool:
     """Whether a token may see what is about the whole service: of every agent, or an administrator's."""
     every = principal.agents is None or set(configured) <= set(principal.agents)
     return every or ADMIN_SCOPE in principal.scopes
+
+
+def check_session_keys(keys: Iterable[str], roster: Sequence[str]) -> None:
+    """Raise `InvalidRequest` when a session key names an agent that the token may not name (spec §3).
+
+    A key that names no agent (`global`) says nothing about one.
+    """
+    for key in keys:
+        named = _AGENT_KEY.match(key)
+        if named is not None and normalise_agent_id(named[1]) not in roster:
+            raise InvalidRequest("unknown agentId")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import secrets
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -15,11 +16,14 @@ from sidecar.api.app import build_app
 from sidecar.api.counters import Counters
 from sidecar.api.dispatch import Call, Dispatcher
 from sidecar.api.door import Door
+from sidecar.api.host_methods import ProviderMethods
 from sidecar.api.memory_methods import MemoryMethods
 from sidecar.api.metrics import AgentFigures, Figures
 from sidecar.api.server import Server
-from sidecar.domain.authority import CallerContext, Operator, Principal
+from sidecar.api.websocket import Sockets
+from sidecar.domain.authority import Bearer, CallerContext, Operator, Principal
 from sidecar.domain.errors import SettingsError, StateError
+from sidecar.domain.sessions import NoAudiences
 from sidecar.embedding.contract import Embedder
 from sidecar.embedding.local import LocalEmbedder
 from sidecar.embedding.offloaded import OffloadedEmbedder
@@ -27,6 +31,7 @@ from sidecar.policy.access import READ_SCOPE
 from sidecar.policy.roster import visible_agents
 from sidecar.runtime.agent import AgentRuntime
 from sidecar.runtime.stalls import StallMonitor
+from sidecar.service.leases import Leases
 from sidecar.service.offload import Offload
 from sidecar.settings.load import Loaded
 from sidecar.settings.model import EmbeddingSettings, watched_roots
@@ -39,6 +44,7 @@ log = logging.getLogger(__name__)
 
 ROTATION_SECONDS = 2.0
 LOCAL_PRINCIPAL = Principal(name="command-line", role="operator", scopes=(READ_SCOPE,))
+LOCAL_BEARER = Bearer(principal=LOCAL_PRINCIPAL, key=LOCAL_PRINCIPAL.name, holds=lambda: True)
 
 
 class Sidecar:
@@ -54,6 +60,7 @@ class Sidecar:
         self.agents: dict[str, AgentRuntime] = {}
         self._counters = Counters()
         self._stalls = StallMonitor()
+        self.leases = Leases(audiences=NoAudiences())
         self.dispatcher = Dispatcher({})
 
     async def __aenter__(self) -> Self:
@@ -93,7 +100,12 @@ class Sidecar:
             self._stack.push_async_callback(runtime.close)
             self.agents[agent.id] = runtime
         default = settings.default_agent if settings.default_agent in self.agents else None
-        self.dispatcher = Dispatcher(MemoryMethods(self.agents, default).table(), counters=self._counters)
+        self._stack.push_async_callback(self.leases.aclose)
+        self.dispatcher = Dispatcher(
+            MemoryMethods(self.agents, default).table() | ProviderMethods(self.agents, self.leases).table(),
+            counters=self._counters,
+            instance=secrets.token_hex(16),
+        )
 
     async def listen(self) -> int:
         """Follow the workspaces and answer on both listeners; gives the TCP port."""
@@ -107,10 +119,15 @@ class Sidecar:
             allowed_origins=settings.allowed_origins,
             counters=self._counters,
         )
+        sockets = Sockets(door=door, dispatcher=self.dispatcher)
         app = build_app(
-            door=door, dispatcher=self.dispatcher, readiness=self._readiness, figures=self._figures
+            door=door,
+            dispatcher=self.dispatcher,
+            readiness=self._readiness,
+            sockets=sockets,
+            figures=self._figures,
         )
-        server = Server(app)
+        server = Server(app, wind_down=sockets.wind_down)
         self._stack.push_async_callback(server.stop)
         address = state.socket_address()
         self._stack.callback(address.close)
@@ -122,21 +139,28 @@ class Sidecar:
             ) from error
         state.write_endpoint(Endpoint(host=settings.host, port=port, pid=os.getpid()))
         self._stack.callback(state.clear_endpoint)
-        rotation = asyncio.create_task(self._rotate(tokens), name="token rotation")
+        rotation = asyncio.create_task(self._rotate(tokens, sockets), name="token rotation")
         self._stack.push_async_callback(_cancelled, rotation)
         stalls = asyncio.create_task(self._stalls.run(), name="stall monitor")
         self._stack.push_async_callback(_cancelled, stalls)
+        sweeper = asyncio.create_task(self.leases.run(), name="lease sweeper")
+        self._stack.push_async_callback(_cancelled, sweeper)
         for agent in self.agents.values():
             agent.start()
         log.info("listening", extra={"port": port, "agents": len(self.agents)})
         return port
 
-    async def _rotate(self, tokens: TokenStore) -> None:
-        """Secrets that change on disk are in force within seconds, without a restart (spec §3)."""
+    async def _rotate(self, tokens: TokenStore, sockets: Sockets) -> None:
+        """Secrets that change on disk are in force within seconds, without a restart (spec §3).
+
+        Sockets and leases of an old secret end with it.
+        """
         while True:
             await asyncio.sleep(ROTATION_SECONDS)
             for name in await asyncio.to_thread(tokens.reload):
                 log.info("token rotated", extra={"token_name": name})
+                self.leases.sweep()
+                await sockets.end_revoked()
 
     def _readiness(self, principal: Principal) -> tuple[bool, dict[str, object]]:
         visible = visible_agents(principal, tuple(self.agents))
@@ -178,7 +202,7 @@ class LocalCaller:
         )
         asked: Params = params
         return await self._sidecar.dispatcher.call(
-            method, Call(params=asked, principal=LOCAL_PRINCIPAL, context=context)
+            method, Call(params=asked, bearer=LOCAL_BEARER, context=context)
         )
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from sidecar.wire import rules
+from sidecar.wire import host_rules, rules
 from sidecar.wire.rules import Rule
 
 
@@ -45,5 +45,49 @@ METHODS: Mapping[str, Described] = {
     ),
     "sidecar.refresh": Described(
         summary="One scan to completion", params=(rules.REFRESH,), results=("Refreshed",)
+    ),
+    "provider.open": Described(
+        summary="A lease on an agent's memory for a caller that the host vouches for",
+        params=host_rules.open_forms(),
+        results=("Opened",),
+        role="host",
+    ),
+    "provider.search": Described(
+        summary="A search by a lease",
+        params=(
+            (
+                *host_rules.REQUEST,
+                *rules.within("request", (*rules.SEARCH_V2, *host_rules.SEARCH_ONLY)),
+            ),
+        ),
+        results=("Page",),
+        role="host",
+    ),
+    "provider.get": Described(
+        summary="A read by a lease",
+        params=((*host_rules.REQUEST, *rules.within("request", rules.GET)),),
+        results=("HostRead", "HostNotFound"),
+        role="host",
+    ),
+    "provider.candidates": Described(
+        summary="The entries of one kind that a host may inject by itself",
+        params=((*host_rules.REQUEST, *rules.within("request", host_rules.CANDIDATES)),),
+        results=("Page",),
+        role="host",
+    ),
+    "provider.health": Described(
+        summary="How the provider of a lease is",
+        params=(host_rules.LEASE,),
+        results=("Health",),
+        role="host",
+    ),
+    "provider.refresh": Described(
+        summary="Look at the files again, where the provider offers it",
+        params=(host_rules.LEASE,),
+        results=("Done",),
+        role="host",
+    ),
+    "provider.close": Described(
+        summary="End a lease; idempotent", params=(host_rules.LEASE,), results=("Done",), role="host"
     ),
 }

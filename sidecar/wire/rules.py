@@ -53,6 +53,11 @@ def check(rules: Sequence[Rule], params: Params) -> None:
         rule.check(params)
 
 
+def within(key: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """The rules of an object that stands under a key, as rules of what it stands in."""
+    return tuple(msgspec.structs.replace(rule, path=(key, *rule.path)) for rule in rules)
+
+
 QUERY = Rule(("query",), kinds.TEXT, "query must be a non-empty string", required=True)
 _V1_NUMBERS = "maxResults and minScore must be finite numbers when provided"
 
@@ -83,6 +88,7 @@ GET = (
     Rule(("from",), kinds.POSITIVE, "from must be a positive integer"),
     Rule(("lines",), kinds.POSITIVE, "lines must be a positive integer"),
 )
+CANCEL = (Rule(("id",), kinds.TEXT, "id must be a non-empty string", required=True),)
 AGENT_V2 = (Rule(("agentId",), kinds.TEXT, "agentId must be a non-empty string"),)
 REFRESH = (
     *AGENT_V2,

@@ -51,6 +51,17 @@ _PAGE_OPTIONAL: dict[str, Schema] = {
     "coverage": {"enum": ["complete", "partial"]},
     "warning": STRING,
 }
+_FOUND: dict[str, Schema] = {"status": {"const": "ok"}, "reference": ref("Reference"), "text": STRING}
+_FOUND_OPTIONAL: dict[str, Schema] = {
+    "citations": listing(ref("Citation")),
+    "truncated": BOOLEAN,
+    "from": LINE,
+    "lines": COUNT,
+    "nextFrom": LINE,
+}
+_NOT_FOUND: dict[str, Schema] = {"status": {"const": "not_found"}}
+_HEALTH: dict[str, Schema] = {"status": {"enum": ["ready", "degraded", "unavailable"]}}
+_HEALTH_OPTIONAL: dict[str, Schema] = {"message": STRING, "details": FREE}
 _HIT: dict[str, Schema] = {"reference": ref("Reference"), "excerpt": STRING}
 _HIT_OPTIONAL: dict[str, Schema] = {
     "score": NUMBER,
@@ -78,7 +89,12 @@ def error() -> Schema:
         {
             "details": shape(
                 {},
-                {"code": {"enum": codes}, "missingScope": STRING, "requiredScopes": listing(STRING)},
+                {
+                    "code": {"enum": codes},
+                    "missingScope": STRING,
+                    "requiredScopes": listing(STRING),
+                    "instance": STRING,
+                },
             ),
             "retryable": BOOLEAN,
             "retryAfterMs": COUNT,
@@ -133,6 +149,7 @@ def components() -> dict[str, Schema]:
         ),
         "FileShapedHit": _file_shaped_hit(),
         **_results(),
+        **_host_results(),
     }
 
 
@@ -170,19 +187,39 @@ def _results() -> dict[str, Schema]:
         ),
         "SearchV2": _envelope({"hits": listing(ref("Hit"))}, _PAGE_OPTIONAL),
         "Explained": _envelope({"hits": listing(ref("ExplainedHit"))}, _PAGE_OPTIONAL),
-        "Read": _envelope(
-            {"status": {"const": "ok"}, "reference": ref("Reference"), "text": STRING},
-            {
-                "citations": listing(ref("Citation")),
-                "truncated": BOOLEAN,
-                "from": LINE,
-                "lines": COUNT,
-                "nextFrom": LINE,
-            },
-        ),
-        "NotFound": _envelope({"status": {"const": "not_found"}}),
-        "Status": _envelope(
-            {"status": {"enum": ["ready", "degraded", "unavailable"]}}, {"message": STRING, "details": FREE}
-        ),
+        "Read": _envelope(_FOUND, _FOUND_OPTIONAL),
+        "NotFound": _envelope(_NOT_FOUND),
+        "Status": _envelope(_HEALTH, _HEALTH_OPTIONAL),
         "Refreshed": shape({"agentId": STRING, "files": COUNT, "units": COUNT, "blocks": COUNT}),
+    }
+
+
+def _host_results() -> dict[str, Schema]:
+    """The payloads of the host methods, each with the `instance` of this process (spec §4.2)."""
+
+    def told(required: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None) -> Schema:
+        return shape({**required, "instance": STRING}, optional)
+
+    capabilities = shape(
+        {
+            "sources": listing({"enum": list(SOURCES)}),
+            "pagination": BOOLEAN,
+            "candidates": listing({"enum": ["trigger", "project"]}),
+            "projectFilter": BOOLEAN,
+        }
+    )
+    return {
+        "Opened": told(
+            {
+                "lease": STRING,
+                "providerId": STRING,
+                "adapter": {"enum": ["native", "legacy"]},
+                "capabilities": capabilities,
+            }
+        ),
+        "Page": told({"hits": listing(ref("Hit"))}, _PAGE_OPTIONAL),
+        "HostRead": told(_FOUND, _FOUND_OPTIONAL),
+        "HostNotFound": told(_NOT_FOUND),
+        "Health": told(_HEALTH, _HEALTH_OPTIONAL),
+        "Done": told({}),
     }

@@ -24,6 +24,9 @@ MASKED = (
     "payload.details.index.unsettled",
     "payload.details.watch.*",
     "payload.details.work.*",
+    "payload.instance",
+    "payload.lease",
+    "error.details.instance",
 )
 MASKED_IN_BARE_CALLS = ("id",)
 """The id of a frame that the service had to invent."""
