@@ -28,8 +28,31 @@ BOUNDARY: list[Any] = [
     {"providerId": "p", "id": " "}, {"providerId": "p", "id": "a", "revision": None},
     {"providerId": "p", "id": "a", "fragment": "L1-L2", "more": 1},
 ]  # fmt: skip
-FIELDS = sorted({key for _, form in FORMS for rule in form for key in rule.path[:1]})
-WELL_FORMED = {"version": 2, "query": "x", "reference": {"providerId": "p", "id": "a"}}
+OWN = {"providerId": "p", "id": "a"}
+SESSION = {"kind": "session", "sessionKey": "agent:main:x", "sandboxed": False}
+RECALL = {"anchorSessionKey": "agent:main:x", "scope": "same-agent-private", "corpus": "sessions"}
+WELL_FORMED: list[dict[str, Any]] = [
+    {"query": "x"},
+    {"version": 1, "query": "x"},
+    {"version": 2, "query": "x"},
+    {"reference": OWN},
+    {"lease": "l", "request": {"query": "x", "reference": OWN, "kind": "trigger"}},
+    {"agentId": "main", "authority": {"kind": "operator", "scopes": []}},
+    {"agentId": "main", "authority": SESSION},
+    {"agentId": "main", "authority": SESSION | {"conversationRecall": RECALL}},
+    {"agentId": "main", "authority": {"kind": "host", "operation": "x"}},
+]
+"""Parameters that some form admits; what is changed in them is what is tried."""
+
+
+def changed(params: Any, path: tuple[str, ...], value: Any) -> Any:
+    """The parameters with another value at a path; without one, where the value is `ABSENT`."""
+    head, *rest = path
+    if not isinstance(params, dict):
+        return params
+    if not rest and value is rules.ABSENT:
+        return {key: item for key, item in params.items() if key != head}
+    return params | {head: changed(params.get(head, {}), tuple(rest), value) if rest else value}
 
 
 def admits(form: tuple[rules.Rule, ...], params: Any) -> bool:
@@ -59,17 +82,16 @@ def test_every_method_of_the_dispatcher_is_described_with_its_role_and_nothing_e
 @pytest.mark.parametrize(("name", "form"), FORMS, ids=[name for name, _ in FORMS])
 def test_schema_and_rules_agree_on_every_boundary_value_of_every_field(name: str, form: Any) -> None:
     validator = Draft202012Validator(params_schema(form))
-    seen = set()
-    for field in FIELDS:
-        for value in BOUNDARY:
-            params = WELL_FORMED | {"version": form[0].path == ("version",) and 1} | {field: value}
-            if form[0].path != ("version",):
-                params.pop("version")
-            elif form[0].required:
-                params = params | {"version": 2, field: value}
-            assert validator.is_valid(params) == admits(form, params), (name, params)
-            seen.add(admits(form, params))
-    assert seen == {True, False}
+    bases = [params for params in WELL_FORMED if admits(form, params)]
+    assert bases, f"{name}: no well-formed parameters to start from"
+    verdicts = set()
+    for base in bases:
+        for path in {rule.path for rule in form}:
+            for value in (*BOUNDARY, rules.ABSENT):
+                params = changed(base, path, value)
+                verdicts.add(admits(form, params))
+                assert validator.is_valid(params) == admits(form, params), (name, params)
+    assert verdicts == {True, False}
     assert validator.is_valid({}) == admits(form, {})
 
 
@@ -80,13 +102,13 @@ any_json = st.recursive(
 )
 
 
-@given(st.sampled_from(FORMS), st.dictionaries(st.sampled_from(FIELDS), st.sampled_from(BOUNDARY) | any_json))
-def test_the_rules_and_the_schema_agree_on_whatever_comes(chosen: Any, params: Any) -> None:
+@given(st.data(), st.sampled_from(FORMS), st.sampled_from(WELL_FORMED), st.sampled_from(BOUNDARY) | any_json)
+def test_the_rules_and_the_schema_agree_on_whatever_comes(
+    data: st.DataObject, chosen: Any, base: Any, value: Any
+) -> None:
     _, form = chosen
-    changed = WELL_FORMED | params
-    if form[0].path != ("version",):
-        changed.pop("version")
-    assert Draft202012Validator(params_schema(form)).is_valid(changed) == admits(form, changed)
+    params = changed(base, data.draw(st.sampled_from([rule.path for rule in form])), value)
+    assert Draft202012Validator(params_schema(form)).is_valid(params) == admits(form, params)
 
 
 KINDS = [
