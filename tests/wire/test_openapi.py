@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from sidecar.api.memory_methods import MemoryMethods
 from sidecar.domain.errors import InvalidRequest
 from sidecar.wire import kinds, rules
+from sidecar.wire import params as decoding
 from sidecar.wire.methods import METHODS
 from sidecar.wire.openapi import document, params_schema
 
@@ -109,6 +111,34 @@ def test_the_rules_and_the_schema_agree_on_whatever_comes(
     _, form = chosen
     params = changed(base, data.draw(st.sampled_from([rule.path for rule in form])), value)
     assert Draft202012Validator(params_schema(form)).is_valid(params) == admits(form, params)
+
+
+DECODERS: dict[str, Callable[[Any], object]] = {
+    "memory.search": decoding.search,
+    "memory.get": decoding.get,
+    "memory.status": decoding.status,
+    "sidecar.explain": decoding.search_v2,
+    "sidecar.refresh": decoding.refresh,
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_the_document_admits_is_what_the_decoder_takes(name: str) -> None:
+    validators = [Draft202012Validator(params_schema(form)) for form in METHODS[name].params]
+    paths = {rule.path for form in METHODS[name].params for rule in form}
+    verdicts = set()
+    for base in WELL_FORMED:
+        for path in paths:
+            for value in BOUNDARY:
+                params = changed(base, path, value)
+                taken = True
+                try:
+                    DECODERS[name](params)
+                except InvalidRequest:
+                    taken = False
+                assert any(validator.is_valid(params) for validator in validators) == taken, params
+                verdicts.add(taken)
+    assert verdicts == {True, False}
 
 
 KINDS = [
