@@ -32,7 +32,8 @@ from sidecar.domain.errors import (
     SidecarError,
     UnsupportedMedia,
 )
-from sidecar.policy.roster import sees_everything
+from sidecar.policy.access import ADMIN_SCOPE
+from sidecar.policy.roster import sees_every_agent
 from sidecar.wire import frames
 from sidecar.wire.openapi import document
 
@@ -89,7 +90,8 @@ def build_app(
 def _metrics_route(exposition: Exposition, figures: Callable[[], Figures]) -> Handler:
     async def metrics(request: web.Request) -> web.Response:
         now = figures()
-        if not sees_everything(request[PRINCIPAL], tuple(now.agents)):
+        principal = request[PRINCIPAL]
+        if not (sees_every_agent(principal, tuple(now.agents)) or ADMIN_SCOPE in principal.scopes):
             raise Forbidden("this needs a token for every agent, or the scope operator.admin")
         return web.Response(body=exposition.render(now), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
 

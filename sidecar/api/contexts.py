@@ -23,6 +23,7 @@ def operator_context(
         authority=Operator(scopes=bearer.principal.scopes, connection_id=connection_id),
         assert_current=assert_current,
         identity=bearer.principal.name,
+        token_name=bearer.principal.name,
     )
 
 

@@ -9,8 +9,9 @@ import msgspec
 
 from sidecar.api.counters import UNKNOWN_METHOD, Counters
 from sidecar.domain.authority import Bearer, CallerContext, Principal
-from sidecar.domain.errors import Forbidden, InvalidRequest, Overloaded, SidecarError
-from sidecar.policy.access import READ_SCOPE, has_scope
+from sidecar.domain.errors import AudienceRefused, Forbidden, InvalidRequest, Overloaded, SidecarError
+from sidecar.policy.access import READ_SCOPE, Deny, has_scope
+from sidecar.service.audit import Audit
 from sidecar.wire.rules import Params
 
 Payload = dict[str, object]
@@ -46,7 +47,8 @@ class Dispatcher:
 
     At most `most_in_work` calls run at a time, over all connections; one more is told to come back.
     `instance` names this process in every answer of a host method, good or bad: rows and audiences live in
-    memory only, so when it changes the host reports them again (spec §4.2).
+    memory only, so when it changes the host reports them again (spec §4.2). Refusals are recorded in `audit`,
+    or in one that nobody reads.
     """
 
     def __init__(
@@ -54,11 +56,13 @@ class Dispatcher:
         methods: Mapping[str, Method],
         *,
         instance: str = "",
+        audit: Audit | None = None,
         counters: Counters | None = None,
         most_in_work: int = MOST_IN_WORK,
     ) -> None:
         self._methods = dict(methods)
         self._instance = instance
+        self._audit = audit or Audit()
         self._counters = counters or Counters()
         self._most = most_in_work
         self.in_work = 0
@@ -71,10 +75,13 @@ class Dispatcher:
     async def call(self, method: str, call: Call) -> Payload:
         """The payload of a call; raises from the error tree."""
         with self._counters.call(method if method in self._methods else UNKNOWN_METHOD):
-            entry = self._admitted(method, call.principal)
+            entry = self._admitted(method, call)
             try:
                 payload = await self._run(entry, call)
             except SidecarError as error:
+                if isinstance(error, AudienceRefused):
+                    # Some sentences end with a session key, which is no reason.
+                    self._record(method, call, error.message.partition(": ")[0])
                 if entry.role == "host":
                     error.details["instance"] = self._instance
                 raise
@@ -97,22 +104,33 @@ class Dispatcher:
         finally:
             self.in_work -= 1
 
-    def _admitted(self, method: str, principal: Principal) -> Method:
+    def _admitted(self, method: str, call: Call) -> Method:
         entry = self._methods.get(method)
         if entry is None:
             raise InvalidRequest(f"unknown method: {method[:100]}")
-        if not _has_role(entry, principal):
-            raise Forbidden(f"unauthorized role: {principal.role}")
-        if not has_scope(principal.scopes, entry.scope):
-            raise Forbidden(
-                f"missing scope: {entry.scope}",
-                details={
-                    "code": "MISSING_SCOPE",
-                    "missingScope": entry.scope,
-                    "requiredScopes": [entry.scope],
-                },
-            )
+        if not _has_role(entry, call.principal):
+            raise self._refused(method, call, Forbidden(f"unauthorized role: {call.principal.role}"))
+        if not has_scope(call.principal.scopes, entry.scope):
+            raise self._refused(method, call, missing_scope(entry.scope))
         return entry
+
+    def _refused(self, method: str, call: Call, error: Forbidden) -> Forbidden:
+        self._record(method, call, error.message)
+        return error
+
+    def _record(self, method: str, call: Call, reason: str) -> None:
+        principal = call.principal
+        self._audit.decided(
+            Deny(reason), token_name=principal.name, authority=principal.role, agent="", method=method
+        )
+
+
+def missing_scope(scope: str) -> Forbidden:
+    """What a caller without a scope is told (U§1)."""
+    return Forbidden(
+        f"missing scope: {scope}",
+        details={"code": "MISSING_SCOPE", "missingScope": scope, "requiredScopes": [scope]},
+    )
 
 
 def _has_role(entry: Method, principal: Principal) -> bool:

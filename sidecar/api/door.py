@@ -12,6 +12,7 @@ from aiohttp import hdrs, web
 from sidecar.api.counters import Counters
 from sidecar.domain.authority import Bearer, Principal
 from sidecar.domain.errors import Forbidden, Unauthenticated
+from sidecar.service.audit import Audit
 
 MatchToken = Callable[[str], Principal | None]
 BEARER = web.RequestKey("bearer", Bearer)
@@ -23,7 +24,7 @@ OPEN_PATHS = frozenset({HEALTH_PATH})
 
 
 class Door:
-    """Decides who comes in. Refusals are raised, counted and logged, without the token or the address."""
+    """Decides who comes in. Refusals are raised, recorded and counted, without token or address."""
 
     def __init__(
         self,
@@ -31,10 +32,13 @@ class Door:
         match: MatchToken,
         allowed_hosts: Collection[str],
         allowed_origins: Collection[str],
+        audit: Audit | None = None,
         counters: Counters | None = None,
     ) -> None:
+        """Refusals are recorded in `audit` and `counters`, or in some that nobody reads."""
         self.counters = counters or Counters()
         self._match = match
+        self._audit = audit or Audit()
         self._hosts = frozenset(host.lower() for host in allowed_hosts)
         self._origins = frozenset(origin.lower().rstrip("/") for origin in allowed_origins)
 
@@ -51,7 +55,7 @@ class Door:
         scheme, _, presented = header.partition(" ")
         presented = presented.strip()
         if scheme.lower() != "bearer" or not presented:
-            self.counters.refused("token-missing")
+            self._refused("token-missing")
             raise Unauthenticated(
                 "a bearer token is required in the Authorization header", details_code="AUTH_TOKEN_MISSING"
             )
@@ -62,7 +66,7 @@ class Door:
         """Whom a presented secret stands for; raises `Unauthenticated`."""
         principal = self._match(presented)
         if principal is None:
-            self.counters.refused("token-mismatch")
+            self._refused("token-mismatch")
             raise Unauthenticated("the token does not match", details_code="AUTH_TOKEN_MISMATCH")
         digest = hashlib.sha256(presented.encode("utf-8", "surrogatepass")).hexdigest()
         return Bearer(
@@ -71,13 +75,18 @@ class Door:
             holds=lambda: self._match(presented) == principal,
         )
 
+    def _refused(self, reason: str) -> None:
+        """One line in the log, which the audit writes, and one count."""
+        self._audit.refused_at_door(reason)
+        self.counters.refusals[reason] += 1
+
     def _check_host(self, request: web.Request) -> None:
         if request.path == HEALTH_PATH:
             return
         named = request.headers.getall(hdrs.HOST, [])
         if len(named) == 1 and (is_loopback_host(named[0]) or self._is_allowed(named[0])):
             return
-        self.counters.refused("host")
+        self._refused("host")
         raise Forbidden("this Host is not accepted")
 
     def _is_allowed(self, host: str) -> bool:
@@ -88,7 +97,7 @@ class Door:
         for origin in request.headers.getall(hdrs.ORIGIN, []):
             own = f"{request.scheme}://{request.headers.get(hdrs.HOST, '')}"
             if origin.lower() not in self._origins and origin.lower() != own.lower():
-                self.counters.refused("origin")
+                self._refused("origin")
                 raise Forbidden("this Origin is not accepted")
 
 

@@ -70,13 +70,15 @@ class CallerContext(msgspec.Struct, frozen=True, kw_only=True):
     `assert_current` raises when the caller was revoked, disconnected or replaced; it is called before and
     after every awaited step, and what was obtained before a revocation is discarded (U§4). `settle` waits,
     within a bound, for session rows that are being written, and comes before it (U§6). `identity` names the
-    caller beyond one connection or lease: a cursor is bound to it (spec §5.1).
+    caller beyond one connection or lease: a cursor is bound to it (spec §5.1). `token_name` is the token that
+    came with the call, for the audit.
     """
 
     authority: Authority
     assert_current: Callable[[], None]
     settle: Callable[[], Awaitable[None]] = nothing_pending
     identity: str = ""
+    token_name: str = ""
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from sidecar.domain.agents import normalise_agent_id
 from sidecar.domain.authority import Principal
 from sidecar.domain.errors import InvalidRequest
-from sidecar.policy.access import ADMIN_SCOPE
 
 _AGENT_KEY = re.compile(r"\s*agent:([^:]*)", re.IGNORECASE)
 Subject = Literal["memory search", "memory provider"]
@@ -20,6 +19,11 @@ def visible_agents(principal: Principal, configured: Sequence[str]) -> tuple[str
     if principal.agents is None:
         return tuple(configured)
     return tuple(agent for agent in configured if agent in principal.agents)
+
+
+def sees_every_agent(principal: Principal, configured: Sequence[str]) -> bool:
+    """Whether a token may name every configured agent, and so ask what concerns them all (spec §3)."""
+    return len(visible_agents(principal, configured)) == len(configured)
 
 
 def resolve_agent(named: str | None, roster: Sequence[str], default: str | None, *, subject: Subject) -> str:
@@ -40,12 +44,6 @@ def resolve_agent(named: str | None, roster: Sequence[str], default: str | None,
         f"Multiple agents are configured, but {subject} has no explicit owner. "
         "Pass agentId to select a configured agent."
     )
-
-
-def sees_everything(principal: Principal, configured: Collection[str]) -> bool:
-    """Whether a token may see what is about the whole service: of every agent, or an administrator's."""
-    every = principal.agents is None or set(configured) <= set(principal.agents)
-    return every or ADMIN_SCOPE in principal.scopes
 
 
 def check_session_keys(keys: Iterable[str], roster: Sequence[str]) -> None:

@@ -1,42 +1,49 @@
-"""Near-equal text comes later, never away: the same note saved twice must not fill the answer (spec §7)."""
+"""Near-equal text comes later, never away: a note saved twice must not fill the answer (spec §7)."""
 
 from __future__ import annotations
 
-from zlib import crc32
+Said = frozenset[str]
+"""The words of an excerpt, each once, without case."""
 
-NEAR_EQUAL = 0.8
-"""Share of words in common (of all words of both) from which two excerpts say the same."""
+DEMOTED = 0.8
+"""What is left of the score of an excerpt that nearly equals an earlier one."""
 
-_SIGNATURE_BITS = 512
-_ESTIMATE = 0.65
 _FEWEST_WORDS = 5
 
 
+def said(excerpt: str) -> Said:
+    """What an excerpt says, as far as likeness goes."""
+    return frozenset(excerpt.casefold().split())
+
+
 class Likeness:
-    """The excerpts shown so far. Exact comparison is left to those whose signatures are alike."""
+    """The excerpts shown so far."""
 
     def __init__(self) -> None:
-        self._shown: list[tuple[int, frozenset[str]]] = []
+        self._shown: list[Said] = []
 
-    def repeats(self, excerpt: str) -> bool:
-        """Whether an excerpt nearly equals one that was shown; if not, it counts as shown from now on.
+    def repeats(self, words: Said) -> bool:
+        """Whether an excerpt nearly equals one that was shown.
 
         A few words are never near-equal: in a short line one other word is another fact.
         """
-        words = frozenset(excerpt.casefold().split())
-        if len(words) < _FEWEST_WORDS:
-            return False
-        signature = 0
-        for word in words:
-            signature |= 1 << (crc32(word.encode("utf-8", "surrogatepass")) % _SIGNATURE_BITS)
-        for other, known in self._shown:
-            union = (signature | other).bit_count()
-            if (signature & other).bit_count() >= _ESTIMATE * union and _jaccard(words, known) >= NEAR_EQUAL:
-                return True
-        self._shown.append((signature, words))
+        return len(words) >= _FEWEST_WORDS and any(nearly_equal(words, known) for known in self._shown)
+
+    def show(self, words: Said) -> None:
+        """Count an excerpt as shown."""
+        if len(words) >= _FEWEST_WORDS:
+            self._shown.append(words)
+
+
+def nearly_equal(one: Said, other: Said) -> bool:
+    """Whether four in five of all words of both stand in both. Most pairs are told apart by a few words."""
+    needed = -(-4 * (len(one) + len(other)) // 9)
+    missing = len(one) - needed
+    if missing < 0 or len(other) < needed:
         return False
-
-
-def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
-    common = len(one & other)
-    return common / (len(one) + len(other) - common)
+    for word in one:
+        if word not in other:
+            missing -= 1
+            if missing < 0:
+                return False
+    return True

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from sidecar.api.app import build_app
+from sidecar.api.audit_methods import AuditMethods
 from sidecar.api.counters import Counters
 from sidecar.api.dispatch import Call, Dispatcher
 from sidecar.api.door import Door
@@ -20,21 +21,21 @@ from sidecar.api.host_methods import ProviderMethods
 from sidecar.api.memory_methods import MemoryMethods
 from sidecar.api.metrics import AgentFigures, Figures
 from sidecar.api.server import Server
+from sidecar.api.session_methods import SessionMethods
 from sidecar.api.websocket import Sockets
 from sidecar.domain.authority import Bearer, CallerContext, Operator, Principal
-from sidecar.domain.errors import SettingsError, StateError
-from sidecar.domain.sessions import NoAudiences
-from sidecar.embedding.contract import Embedder
-from sidecar.embedding.local import LocalEmbedder
-from sidecar.embedding.offloaded import OffloadedEmbedder
+from sidecar.domain.errors import StateError
+from sidecar.host.sessions import HostSessions
 from sidecar.policy.access import READ_SCOPE
 from sidecar.policy.roster import visible_agents
 from sidecar.runtime.agent import AgentRuntime
+from sidecar.runtime.embedders import make_embedder
 from sidecar.runtime.stalls import StallMonitor
+from sidecar.service.audit import Audit
 from sidecar.service.leases import Leases
 from sidecar.service.offload import Offload
 from sidecar.settings.load import Loaded
-from sidecar.settings.model import EmbeddingSettings, watched_roots
+from sidecar.settings.model import watched_roots
 from sidecar.settings.served import refuse_unserved
 from sidecar.settings.state import Endpoint, StateDirectory
 from sidecar.settings.tokens import TokenStore
@@ -60,8 +61,12 @@ class Sidecar:
         self.agents: dict[str, AgentRuntime] = {}
         self._counters = Counters()
         self._stalls = StallMonitor()
-        self.leases = Leases(audiences=NoAudiences())
-        self.dispatcher = Dispatcher({})
+        self._audit = Audit()
+        self.sessions = HostSessions(
+            agent_id for agent_id in self._settings.agents if only is None or agent_id == only
+        )
+        self.leases = Leases(audiences=self.sessions)
+        self.dispatcher = Dispatcher({}, audit=self._audit)
 
     async def __aenter__(self) -> Self:
         try:
@@ -85,7 +90,7 @@ class Sidecar:
         self._stack.enter_context(self._state.lock())
         offload = Offload()
         self._stack.callback(offload.close)
-        embedder = make_embedder(settings.embeddings)
+        embedder = make_embedder(settings.embeddings, os.environ)
         if embedder is not None:
             self._stack.push_async_callback(embedder.close)
         for agent in chosen:
@@ -96,15 +101,23 @@ class Sidecar:
                 embeddings=settings.embeddings,
                 embedder=embedder,
                 offload=offload,
+                audit=self._audit,
+                recorded_origin=self.sessions.origins(agent.id).of,
             )
             self._stack.push_async_callback(runtime.close)
             self.agents[agent.id] = runtime
         default = settings.default_agent if settings.default_agent in self.agents else None
         self._stack.push_async_callback(self.leases.aclose)
         self.dispatcher = Dispatcher(
-            MemoryMethods(self.agents, default).table() | ProviderMethods(self.agents, self.leases).table(),
+            {
+                **MemoryMethods(self.agents, default).table(),
+                **AuditMethods(audit=self._audit, agents=self.agents).table(),
+                **ProviderMethods(self.agents, self.leases).table(),
+                **SessionMethods(agents=self.agents, sessions=self.sessions, audit=self._audit).table(),
+            },
             counters=self._counters,
             instance=secrets.token_hex(16),
+            audit=self._audit,
         )
 
     async def listen(self) -> int:
@@ -118,6 +131,7 @@ class Sidecar:
             allowed_hosts=settings.allowed_hosts,
             allowed_origins=settings.allowed_origins,
             counters=self._counters,
+            audit=self._audit,
         )
         sockets = Sockets(door=door, dispatcher=self.dispatcher)
         app = build_app(
@@ -199,6 +213,7 @@ class LocalCaller:
             authority=Operator(scopes=LOCAL_PRINCIPAL.scopes, connection_id="command-line"),
             assert_current=_always_current,
             identity=LOCAL_PRINCIPAL.name,
+            token_name=LOCAL_PRINCIPAL.name,
         )
         asked: Params = params
         return await self._sidecar.dispatcher.call(
@@ -213,14 +228,3 @@ async def _cancelled(task: asyncio.Task[None]) -> None:
 
 def _always_current() -> None:
     """The owner at the command line is not revoked while the command runs."""
-
-
-def make_embedder(settings: EmbeddingSettings) -> Embedder | None:
-    """What turns text into vectors, or None for words only."""
-    if settings.provider == "none":
-        return None
-    if settings.provider == "local":
-        return OffloadedEmbedder(LocalEmbedder())
-    raise SettingsError(
-        f'embeddings.provider: this version serves "local" and "none", not {settings.provider!r}'
-    )

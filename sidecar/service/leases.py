@@ -210,4 +210,5 @@ class Leases:
             assert_current=assert_current,
             settle=nothing_pending if binding is None else binding.settle,
             identity=identity_of(bearer.principal.name, opening.agent_id, authority),
+            token_name=bearer.principal.name,
         )

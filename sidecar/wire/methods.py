@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from sidecar.wire import host_rules, rules
+from sidecar.wire import host_rules, rules, session_rules
 from sidecar.wire.rules import Rule
 
 
@@ -90,4 +90,32 @@ METHODS: Mapping[str, Described] = {
     "provider.close": Described(
         summary="End a lease; idempotent", params=(host_rules.LEASE,), results=("Done",), role="host"
     ),
+    "sidecar.audit": Described(
+        summary="The last decisions about access; for a token of every agent, or operator.admin",
+        params=(rules.AUDIT,),
+        results=("Audited",),
+    ),
+    **{
+        name: Described(summary=summary, params=params, results=results, role="host")
+        for name, summary, params, results in (
+            ("session.put", "Report one session row", (session_rules.ROW,), ("Done",)),
+            ("session.replace", "Report every row of an agent", (session_rules.REPLACE_WHOLE,), ("Done",)),
+            ("session.delete", "Report that a session is gone", (session_rules.DELETE,), ("Done",)),
+            (
+                "audience.resolve",
+                "The audience of a turn by the reported rows, or why none",
+                (session_rules.RESOLVE,),
+                ("Granted", "Denied"),
+            ),
+            ("audience.admit", "An audience on the host's word", session_rules.ADMIT_FORMS, ("Minted",)),
+            (
+                "audience.delegate",
+                "The same audience for a child session",
+                (session_rules.DELEGATE,),
+                ("Minted",),
+            ),
+            ("audience.release", "End an audience; idempotent", (session_rules.RELEASE,), ("Done",)),
+            ("provenance.put", "Where a text came from", (session_rules.PROVENANCE,), ("Done",)),
+        )
+    },
 }

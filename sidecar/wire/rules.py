@@ -95,6 +95,7 @@ REFRESH = (
     Rule(("rebuild",), kinds.FLAG, "rebuild must be true or false"),
     Rule(("purge",), kinds.FLAG, "purge must be true or false"),
 )
+AUDIT = (Rule(("limit",), kinds.POSITIVE, "limit must be a positive integer"),)
 VERSION_2 = Rule(("version",), kinds.number_equal_to(2), "unsupported memory version", required=True)
 
 

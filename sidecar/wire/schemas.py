@@ -71,6 +71,19 @@ _HIT_OPTIONAL: dict[str, Schema] = {
 }
 
 
+_DECISION = shape(
+    {
+        "at": STRING,
+        "tokenName": STRING,
+        "authority": STRING,
+        "agentId": STRING,
+        "method": STRING,
+        "verdict": {"enum": ["allow", "deny"]},
+        "reason": STRING,
+    }
+)
+
+
 def _codes(cls: type[SidecarError]) -> Iterator[str]:
     if cls.details_code is not None:
         yield cls.details_code
@@ -190,6 +203,7 @@ def _results() -> dict[str, Schema]:
         "Read": _envelope(_FOUND, _FOUND_OPTIONAL),
         "NotFound": _envelope(_NOT_FOUND),
         "Status": _envelope(_HEALTH, _HEALTH_OPTIONAL),
+        "Audited": shape({"allowed": COUNT, "denied": {"type": "object"}, "decisions": listing(_DECISION)}),
         "Refreshed": shape({"agentId": STRING, "files": COUNT, "units": COUNT, "blocks": COUNT}),
     }
 
@@ -208,7 +222,14 @@ def _host_results() -> dict[str, Schema]:
             "projectFilter": BOOLEAN,
         }
     )
+    audience = shape(
+        {"handle": STRING, "agentId": STRING, "kind": {"enum": ["owner-private", "conversation"]}},
+        {"sessionKey": STRING, "sessionId": STRING},
+    )
     return {
+        "Minted": told({"audience": audience}),
+        "Granted": told({"status": {"const": "granted"}, "audience": audience}),
+        "Denied": told({"status": {"const": "denied"}, "kind": STRING, "reason": STRING}),
         "Opened": told(
             {
                 "lease": STRING,

@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from sidecar.api.audit_methods import AuditMethods
 from sidecar.api.host_methods import ProviderMethods
 from sidecar.api.memory_methods import MemoryMethods
+from sidecar.api.session_methods import SessionMethods
 from sidecar.domain.errors import InvalidRequest
-from sidecar.domain.sessions import NoAudiences
+from sidecar.host.sessions import HostSessions
+from sidecar.service.audit import Audit
 from sidecar.service.leases import Leases
-from sidecar.wire import host_params, kinds, rules
+from sidecar.wire import host_params, kinds, rules, session_params
 from sidecar.wire import params as decoding
 from sidecar.wire.methods import METHODS
 from sidecar.wire.openapi import document, params_schema
@@ -36,6 +39,7 @@ BOUNDARY: list[Any] = [
 OWN = {"providerId": "p", "id": "a"}
 SESSION = {"kind": "session", "sessionKey": "agent:main:x", "sandboxed": False}
 RECALL = {"anchorSessionKey": "agent:main:x", "scope": "same-agent-private", "corpus": "sessions"}
+SESSION_NAMED = {"agentId": "main", "sessionKey": "agent:main:x", "sessionId": "1", "handle": "h"}
 WELL_FORMED: list[dict[str, Any]] = [
     {"query": "x"},
     {"version": 1, "query": "x"},
@@ -46,6 +50,10 @@ WELL_FORMED: list[dict[str, Any]] = [
     {"agentId": "main", "authority": SESSION},
     {"agentId": "main", "authority": SESSION | {"conversationRecall": RECALL}},
     {"agentId": "main", "authority": {"kind": "host", "operation": "x"}},
+    {"agentId": "main", "rows": [{"sessionKey": "agent:main:x", "sessionId": "1"}]},
+    SESSION_NAMED | {"senderIsOwner": True, "path": "MEMORY.md", "revision": "1", "originClass": "owner"},
+    SESSION_NAMED | {"kind": "owner-private"},
+    SESSION_NAMED | {"kind": "conversation", "rootSessionKey": "agent:main:x", "rootSessionId": "1"},
 ]
 """Parameters that some form admits; what is changed in them is what is tried."""
 
@@ -78,7 +86,13 @@ def test_the_document_is_valid_openapi_and_plain_json() -> None:
 
 
 def test_every_method_of_the_dispatcher_is_described_with_its_role_and_nothing_else_is() -> None:
-    table = MemoryMethods({}, None).table() | ProviderMethods({}, Leases(audiences=NoAudiences())).table()
+    audit, sessions = Audit(), HostSessions(["main"])
+    table = {
+        **MemoryMethods({}, None).table(),
+        **AuditMethods(audit=audit, agents=[]).table(),
+        **ProviderMethods({}, Leases(audiences=sessions)).table(),
+        **SessionMethods(agents=["main"], sessions=sessions, audit=audit).table(),
+    }
     assert {name: entry.role for name, entry in METHODS.items()} == {
         name: method.role for name, method in table.items()
     }
@@ -122,6 +136,15 @@ DECODERS: dict[str, Callable[[Any], object]] = {
     "memory.status": decoding.status,
     "sidecar.explain": decoding.search_v2,
     "sidecar.refresh": decoding.refresh,
+    "sidecar.audit": lambda params: rules.check(rules.AUDIT, params),
+    "session.put": session_params.row,
+    "session.replace": session_params.replace,
+    "session.delete": session_params.session_key,
+    "audience.resolve": session_params.resolve,
+    "audience.admit": session_params.admit,
+    "audience.delegate": session_params.delegate,
+    "audience.release": session_params.handle,
+    "provenance.put": session_params.provenance,
     "provider.open": host_params.open_,
     "provider.search": host_params.search,
     "provider.get": host_params.get,
