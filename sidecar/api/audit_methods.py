@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sidecar.api.dispatch import Call, Method, Payload, missing_scope
-from sidecar.domain.errors import InvalidRequest
 from sidecar.policy.access import ADMIN_SCOPE
 from sidecar.policy.roster import sees_every_agent
 from sidecar.service.audit import MOST_KEPT, Audit, Decision
 from sidecar.wire import javascript
-from sidecar.wire.rules import ABSENT, field
+from sidecar.wire.rules import AUDIT, check, field
 
 DEFAULT_DECISIONS = 100
 
@@ -31,10 +30,8 @@ class AuditMethods:
         admin = ADMIN_SCOPE in call.principal.scopes
         if not admin and not sees_every_agent(call.principal, self._agents):
             raise missing_scope(ADMIN_SCOPE)
-        asked = field(call.params, "limit")
-        limit = DEFAULT_DECISIONS if asked is ABSENT else javascript.positive_integer(asked)
-        if limit is None:
-            raise InvalidRequest("limit must be a positive integer")
+        check(AUDIT, call.params)
+        limit = javascript.positive_integer(field(call.params, "limit")) or DEFAULT_DECISIONS
         call.context.assert_current()
         return {
             "allowed": self._audit.allowed,

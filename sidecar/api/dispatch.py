@@ -7,13 +7,18 @@ from typing import Literal
 
 import msgspec
 
+from sidecar.api.counters import UNKNOWN_METHOD, Counters
 from sidecar.domain.authority import Bearer, CallerContext, Principal
-from sidecar.domain.errors import AudienceRefused, Forbidden, InvalidRequest, SidecarError
+from sidecar.domain.errors import AudienceRefused, Forbidden, InvalidRequest, Overloaded, SidecarError
 from sidecar.policy.access import READ_SCOPE, Deny, has_scope
 from sidecar.service.audit import Audit
 from sidecar.wire.rules import Params
 
 Payload = dict[str, object]
+
+MOST_IN_WORK = 128
+BUSY = "The server is busy. Please try again in a moment."
+BUSY_RETRY_MS = 1000
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,17 +45,27 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
 class Dispatcher:
     """Finds the method and checks role and scope before any parameter is looked at (spec §3, U§1).
 
+    At most `most_in_work` calls run at a time, over all connections; one more is told to come back.
     `instance` names this process in every answer of a host method, good or bad: rows and audiences live in
     memory only, so when it changes the host reports them again (spec §4.2). Refusals are recorded in `audit`,
     or in one that nobody reads.
     """
 
     def __init__(
-        self, methods: Mapping[str, Method], *, instance: str = "", audit: Audit | None = None
+        self,
+        methods: Mapping[str, Method],
+        *,
+        instance: str = "",
+        audit: Audit | None = None,
+        counters: Counters | None = None,
+        most_in_work: int = MOST_IN_WORK,
     ) -> None:
         self._methods = dict(methods)
         self._instance = instance
         self._audit = audit or Audit()
+        self._counters = counters or Counters()
+        self._most = most_in_work
+        self.in_work = 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -59,23 +74,18 @@ class Dispatcher:
 
     async def call(self, method: str, call: Call) -> Payload:
         """The payload of a call; raises from the error tree."""
-        entry = self._methods.get(method)
-        if entry is None:
-            raise InvalidRequest(f"unknown method: {method[:100]}")
-        if not _has_role(entry, call.principal):
-            raise self._refused(method, call, Forbidden(f"unauthorized role: {call.principal.role}"))
-        if not has_scope(call.principal.scopes, entry.scope):
-            raise self._refused(method, call, missing_scope(entry.scope))
-        if entry.role != "host":
-            return await entry.handler(call)
-        try:
-            return {**await entry.handler(call), "instance": self._instance}
-        except SidecarError as error:
-            if isinstance(error, AudienceRefused):
-                # Some sentences end with a session key, which is no reason.
-                self._record(method, call, error.message.partition(": ")[0])
-            error.details["instance"] = self._instance
-            raise
+        with self._counters.call(method if method in self._methods else UNKNOWN_METHOD):
+            entry = self._admitted(method, call)
+            try:
+                payload = await self._run(entry, call)
+            except SidecarError as error:
+                if isinstance(error, AudienceRefused):
+                    # Some sentences end with a session key, which is no reason.
+                    self._record(method, call, error.message.partition(": ")[0])
+                if entry.role == "host":
+                    error.details["instance"] = self._instance
+                raise
+            return payload if entry.role != "host" else {**payload, "instance": self._instance}
 
     def open_to(self, principal: Principal) -> list[str]:
         """The methods that a principal may call, in order of name."""
@@ -84,6 +94,25 @@ class Dispatcher:
             for name, entry in self._methods.items()
             if _has_role(entry, principal) and has_scope(principal.scopes, entry.scope)
         )
+
+    async def _run(self, entry: Method, call: Call) -> Payload:
+        if self.in_work >= self._most:
+            raise Overloaded(BUSY, retry_after_ms=BUSY_RETRY_MS)
+        self.in_work += 1
+        try:
+            return await entry.handler(call)
+        finally:
+            self.in_work -= 1
+
+    def _admitted(self, method: str, call: Call) -> Method:
+        entry = self._methods.get(method)
+        if entry is None:
+            raise InvalidRequest(f"unknown method: {method[:100]}")
+        if not _has_role(entry, call.principal):
+            raise self._refused(method, call, Forbidden(f"unauthorized role: {call.principal.role}"))
+        if not has_scope(call.principal.scopes, entry.scope):
+            raise self._refused(method, call, missing_scope(entry.scope))
+        return entry
 
     def _refused(self, method: str, call: Call, error: Forbidden) -> Forbidden:
         self._record(method, call, error.message)

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 
+from sidecar.api.counters import Counters
 from sidecar.domain.authority import Bearer, Principal
 from sidecar.domain.errors import Forbidden, Unauthenticated
 from sidecar.service.audit import Audit
@@ -23,7 +24,7 @@ OPEN_PATHS = frozenset({HEALTH_PATH})
 
 
 class Door:
-    """Decides who comes in. Refusals are raised and recorded, without the token or the address."""
+    """Decides who comes in. Refusals are raised, recorded and counted, without token or address."""
 
     def __init__(
         self,
@@ -32,8 +33,10 @@ class Door:
         allowed_hosts: Collection[str],
         allowed_origins: Collection[str],
         audit: Audit | None = None,
+        counters: Counters | None = None,
     ) -> None:
-        """Refusals are recorded in `audit`, or in one that nobody reads."""
+        """Refusals are recorded in `audit` and `counters`, or in some that nobody reads."""
+        self.counters = counters or Counters()
         self._match = match
         self._audit = audit or Audit()
         self._hosts = frozenset(host.lower() for host in allowed_hosts)
@@ -73,8 +76,9 @@ class Door:
         )
 
     def refused(self, reason: str) -> None:
-        """Record somebody who was not let in."""
+        """Record somebody who was not let in: one line in the log, which the audit writes, and one count."""
         self._audit.refused_at_door(reason)
+        self.counters.refusals[reason] += 1
 
     def _check_host(self, request: web.Request) -> None:
         if request.path == HEALTH_PATH:

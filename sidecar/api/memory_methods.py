@@ -124,15 +124,10 @@ class MemoryMethods:
 
     async def refresh(self, call: Call) -> Payload:
         """`sidecar.refresh`: one scan to completion, for `memory-sidecar index` beside a running service."""
-        agent_id = self._resolve(call, params.status(call.params), "memory provider")
-        flags = {}
-        for name in ("rebuild", "purge"):
-            value = call.params.get(name, False)
-            if not isinstance(value, bool):
-                raise InvalidRequest(f"{name} must be true or false")
-            flags[name] = value
+        asked = params.refresh(call.params)
+        agent_id = self._resolve(call, asked.agent, "memory provider")
         call.context.assert_current()
-        counts = await self._agents[agent_id].refresh(rebuild=flags["rebuild"], purge=flags["purge"])
+        counts = await self._agents[agent_id].refresh(rebuild=asked.rebuild, purge=asked.purge)
         return {"agentId": agent_id, **counts}
 
     def _resolve(self, call: Call, agent: AgentParam, subject: Subject) -> str:

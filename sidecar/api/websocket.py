@@ -12,11 +12,13 @@ import hashlib
 import logging
 import secrets
 from collections import deque
+from collections.abc import Callable
 from typing import cast
 
 import msgspec
 from aiohttp import WSCloseCode, WSMessage, WSMsgType, web
 
+from sidecar.api.connections import keep
 from sidecar.api.contexts import operator_context
 from sidecar.api.dispatch import Call, Dispatcher, Payload
 from sidecar.api.door import BEARER, Door
@@ -89,7 +91,12 @@ class Sockets:
             raise InvalidRequest("this route takes a WebSocket upgrade")
         self._admit(bearer)
         connection = _Connection(
-            socket, bearer=bearer, door=self._door, dispatcher=self._dispatcher, limits=limits
+            socket,
+            bearer=bearer,
+            door=self._door,
+            dispatcher=self._dispatcher,
+            limits=limits,
+            keep=lambda: keep(request),
         )
         self._open.add(connection)
         try:
@@ -116,7 +123,7 @@ class Sockets:
         if len(self._open) >= self._limits.most_sockets or (
             bearer is None and unproven >= self._limits.most_unproven
         ):
-            log.warning("refused: too many sockets", extra={"reason": "sockets"})
+            self._door.counters.refused("sockets")
             raise Overloaded(BUSY, retry_after_ms=RETRY_MS)
 
 
@@ -138,8 +145,10 @@ class _Connection:
         door: Door,
         dispatcher: Dispatcher,
         limits: SocketLimits,
+        keep: Callable[[], None],
     ) -> None:
         self._socket = socket
+        self._keep = keep
         self._door = door
         self._dispatcher = dispatcher
         self._limits = limits
@@ -198,6 +207,7 @@ class _Connection:
                     except Unauthenticated as error:
                         await self._refuse(frame.id, error, WSCloseCode.POLICY_VIOLATION)
                         return False
+                    self._keep()
                     await self._send(frames.response(frame.id, self._hello(self.bearer)))
                     return True
         except TimeoutError:

@@ -6,15 +6,17 @@ import asyncio
 import os
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 import msgspec
 
+from sidecar.benchmark.fuzz import Report, Target, bombard
 from sidecar.benchmark.hostile import HostileResult, ask_hostile
 from sidecar.benchmark.questions import Question, read_questions
 from sidecar.benchmark.retrieval import Asking, measure
 from sidecar.benchmark.scoring import Score, Summary, summarise
-from sidecar.benchmark.serving import own_service
+from sidecar.benchmark.serving import own_process, own_service
 from sidecar.client import SidecarClient
 from sidecar.domain.errors import SettingsError, SidecarError
 
@@ -60,6 +62,37 @@ def retrieval(
         scored = asyncio.run(_asked_of_own(sets, asking))
     summary = summarise(scored)
     click.echo(msgspec.json.encode(summary).decode() if as_json else table(summary))
+
+
+@benchmark.command()
+@click.argument("workspace", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--requests", type=click.IntRange(1), default=30_000, show_default=True)
+@click.option("--seed", type=int, default=1, show_default=True, help="the same seed gives the same requests")
+def fuzz(workspace: Path, requests: int, seed: int) -> None:
+    """Send hostile requests to a fresh service over WORKSPACE; exit 1 if an answer is not as declared."""
+    report, alive = asyncio.run(_fuzzed(workspace.resolve(), requests, seed))
+    counts = " ".join(f"{status}:{count}" for status, count in sorted(report.statuses.items()))
+    click.echo(
+        f"{report.requests} requests, seed {seed}, by status {counts}, broken off {report.unanswered}, "
+        f"wrong {len(report.findings)}, the same process {'lives' if alive else 'IS GONE'}"
+    )
+    for finding in report.findings:
+        click.echo(finding)
+    if report.findings or not alive:
+        sys.exit(1)
+
+
+async def _fuzzed(workspace: Path, requests: int, seed: int) -> tuple[Report, bool]:
+    async with own_process(workspace) as own:
+        address = urlsplit(own.url)
+        target = Target(
+            host=address.hostname or "",
+            port=address.port or 0,
+            token=own.secret,
+            secrets=(str(own.state.parent).encode(), str(workspace).encode(), b"root:x:0"),
+        )
+        report = await bombard(target, requests=requests, seed=seed)
+        return report, own.process.returncode is None
 
 
 @benchmark.command()

@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
+
 from sidecar.client import SidecarClient
 from sidecar.domain.errors import Unavailable
 
@@ -21,9 +23,25 @@ _READY_SECONDS = 60.0
 _END_SECONDS = 15.0
 
 
+class OwnService(msgspec.Struct, frozen=True, kw_only=True):
+    """A fresh service: its process, its address, its operator token and its state directory."""
+
+    process: asyncio.subprocess.Process
+    url: str
+    secret: str
+    state: Path
+
+
 @asynccontextmanager
 async def own_service(workspace: Path) -> AsyncIterator[SidecarClient]:
-    """A client of a fresh service over a workspace, ended and its state removed afterwards.
+    """A client of a fresh service over a workspace, as `own_process`."""
+    async with own_process(workspace) as own, SidecarClient.over_tcp(own.url, own.secret) as client:
+        yield client
+
+
+@asynccontextmanager
+async def own_process(workspace: Path) -> AsyncIterator[OwnService]:
+    """A fresh service over a workspace, ended and its state removed afterwards.
 
     The `MEMORY_SIDECAR_EMBEDDINGS_*` variables reach it, no others. Raises `Unavailable` when it does not
     start; it says why on its own stderr.
@@ -41,8 +59,8 @@ async def own_service(workspace: Path) -> AsyncIterator[SidecarClient]:
             sys.executable, "-m", "sidecar", "serve", *flags, stdout=asyncio.subprocess.PIPE, env=environment
         )
         try:
-            async with SidecarClient.over_tcp(await _address(process), secret) as client:
-                yield client
+            url = await _address(process)
+            yield OwnService(process=process, url=url, secret=secret, state=Path(directory) / "state")
         finally:
             await _end(process)
 

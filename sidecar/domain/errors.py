@@ -5,7 +5,8 @@ SidecarError
 │   ├── Unauthenticated       401 INVALID_REQUEST   details.code AUTH_TOKEN_*
 │   ├── RouteNotFound         404 INVALID_REQUEST
 │   ├── MethodNotAllowed      405 INVALID_REQUEST
-│   ├── BodyTooSlow           408 INVALID_REQUEST
+│   ├── RequestTooSlow        408 INVALID_REQUEST
+│   │   └── BodyTooSlow       408 INVALID_REQUEST
 │   ├── BodyTooLarge          413 INVALID_REQUEST
 │   └── UnsupportedMedia      415 INVALID_REQUEST
 ├── Forbidden                 403 FORBIDDEN
@@ -84,10 +85,14 @@ class MethodNotAllowed(InvalidRequest):
     status = 405
 
 
-class BodyTooSlow(InvalidRequest):
-    """The body did not arrive within its time."""
+class RequestTooSlow(InvalidRequest):
+    """The head of a request did not arrive within its time."""
 
     status = 408
+
+
+class BodyTooSlow(RequestTooSlow):
+    """The body did not arrive within its time."""
 
 
 class BodyTooLarge(InvalidRequest):

@@ -14,11 +14,13 @@ from typing import Self
 
 from sidecar.api.app import build_app
 from sidecar.api.audit_methods import AuditMethods
+from sidecar.api.counters import Counters
 from sidecar.api.dispatch import Call, Dispatcher
 from sidecar.api.door import Door
 from sidecar.api.host_methods import ProviderMethods
 from sidecar.api.manager_methods import ManagerMethods
 from sidecar.api.memory_methods import MemoryMethods
+from sidecar.api.metrics import AgentFigures, Figures
 from sidecar.api.server import Server
 from sidecar.api.session_methods import SessionMethods
 from sidecar.api.websocket import Sockets
@@ -31,6 +33,7 @@ from sidecar.policy.roster import visible_agents
 from sidecar.runtime.agent import AgentRuntime
 from sidecar.runtime.embedders import make_embedder
 from sidecar.runtime.foreign import ForeignAgent
+from sidecar.runtime.stalls import StallMonitor
 from sidecar.service.audit import Audit
 from sidecar.service.leases import Leases
 from sidecar.service.offload import Offload
@@ -59,6 +62,8 @@ class Sidecar:
         self._stack = AsyncExitStack()
         self._state: StateDirectory | None = None
         self.agents: dict[str, AgentRuntime | ForeignAgent] = {}
+        self._counters = Counters()
+        self._stalls = StallMonitor()
         self._audit = Audit()
         self.sessions = HostSessions(
             agent_id for agent_id in self._settings.agents if only is None or agent_id == only
@@ -105,6 +110,7 @@ class Sidecar:
                 **ProviderMethods(self.agents, self.leases).table(),
                 **SessionMethods(agents=self.agents, sessions=self.sessions, audit=self._audit).table(),
             },
+            counters=self._counters,
             instance=secrets.token_hex(16),
             audit=self._audit,
         )
@@ -135,13 +141,18 @@ class Sidecar:
             match=tokens.match,
             allowed_hosts=settings.allowed_hosts,
             allowed_origins=settings.allowed_origins,
+            counters=self._counters,
             audit=self._audit,
         )
         sockets = Sockets(door=door, dispatcher=self.dispatcher)
-        server = Server(
-            build_app(door=door, dispatcher=self.dispatcher, readiness=self._readiness, sockets=sockets),
-            wind_down=sockets.wind_down,
+        app = build_app(
+            door=door,
+            dispatcher=self.dispatcher,
+            readiness=self._readiness,
+            sockets=sockets,
+            figures=self._figures,
         )
+        server = Server(app, wind_down=sockets.wind_down)
         self._stack.push_async_callback(server.stop)
         address = state.socket_address()
         self._stack.callback(address.close)
@@ -155,6 +166,8 @@ class Sidecar:
         self._stack.callback(state.clear_endpoint)
         rotation = asyncio.create_task(self._rotate(tokens, sockets), name="token rotation")
         self._stack.push_async_callback(_cancelled, rotation)
+        stalls = asyncio.create_task(self._stalls.run(), name="stall monitor")
+        self._stack.push_async_callback(_cancelled, stalls)
         sweeper = asyncio.create_task(self.leases.run(), name="lease sweeper")
         self._stack.push_async_callback(_cancelled, sweeper)
         for agent in self.agents.values():
@@ -179,6 +192,26 @@ class Sidecar:
         states = {agent_id: self.agents[agent_id].readiness() for agent_id in visible}
         ready = all(state for state, _ in states.values())
         return ready, {"agents": {agent_id: counts for agent_id, (_, counts) in states.items()}}
+
+    def _figures(self) -> Figures:
+        """What `/metrics` shows of the moment."""
+        agents = {}
+        for agent_id, agent in self.agents.items():
+            if not isinstance(agent, AgentRuntime):
+                continue  # it has no index whose lag could be shown
+            files = agent.health.files()
+            agents[agent_id] = AgentFigures(
+                on_disk=files.on_disk,
+                indexed=files.indexed,
+                pending=files.pending,
+                watching=agent.health.watching,
+            )
+        return Figures(
+            agents=agents,
+            in_work=self.dispatcher.in_work,
+            stalls=self._stalls.count,
+            longest_stall=self._stalls.longest,
+        )
 
 
 class LocalCaller:

@@ -6,6 +6,9 @@ It holds caller paths and counts, never text, host paths or secrets.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import msgspec
 
 from sidecar.corpus.watch import Watcher
 from sidecar.domain.corpus import Skipped
@@ -16,6 +19,14 @@ from sidecar.service.indexing import Indexer
 
 MOST_NAMED = 100
 """So many skipped files are named; the rest is counted."""
+
+
+class FileCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Files on disk (None before the first scan), in the index, and waiting for it."""
+
+    on_disk: int | None
+    indexed: int
+    pending: int
 
 
 class HealthReport:
@@ -47,13 +58,23 @@ class HealthReport:
         """Whether the first scan is indexed, and the counts."""
         return self._indexer.first_scan.is_set(), self._files()
 
-    def _files(self) -> dict[str, object]:
+    @property
+    def watching(self) -> Literal["events", "polling"]:
+        """How changes are noticed now."""
+        return self._watcher.state.mode
+
+    def files(self) -> FileCounts:
+        """The files of the corpus by where they stand."""
         scan = self._indexer.last_scan
-        return {
-            "onDisk": None if scan is None else len(scan.files),
-            "indexed": self._index.view().total("memory").files,
-            "pending": self._indexer.pending,
-        }
+        return FileCounts(
+            on_disk=None if scan is None else len(scan.files),
+            indexed=self._index.view().total("memory").files,
+            pending=self._indexer.pending,
+        )
+
+    def _files(self) -> dict[str, object]:
+        counts = self.files()
+        return {"onDisk": counts.on_disk, "indexed": counts.indexed, "pending": counts.pending}
 
     def _details(self) -> dict[str, object]:
         view = self._index.view()

@@ -92,7 +92,6 @@ def authorize(params: Params) -> tuple[HitFilter, Sequence[Mapping[str, object]]
     rules.check(manager_rules.AUTHORIZE, params)
     recall = None
     if field(params, "conversationRecall") is not ABSENT:
-        rules.check(manager_rules.RECALL, params)
         recall = ConversationRecall(
             anchor_session_key=cast(str, field(params, "conversationRecall", "anchorSessionKey")),
             scope=cast(str, field(params, "conversationRecall", "scope")),

@@ -43,6 +43,14 @@ class Get(msgspec.Struct, frozen=True, kw_only=True):
     agent: AgentParam
 
 
+class Refresh(msgspec.Struct, frozen=True, kw_only=True):
+    """A scan to completion, from nothing with `rebuild`, and with `purge` without traces of old text."""
+
+    rebuild: bool
+    purge: bool
+    agent: AgentParam
+
+
 def search(params: Params) -> SearchV1 | SearchV2:
     """Decode `memory.search` of either version."""
     return search_v2(params) if rules.version_of(params) == 2 else _search_v1(params)
@@ -104,6 +112,14 @@ def status(params: Params) -> AgentParam:
     """Decode `memory.status`: nothing but the agent."""
     rules.check(rules.AGENT_V2, params)
     return _agent(params)
+
+
+def refresh(params: Params) -> Refresh:
+    """Decode `sidecar.refresh`."""
+    rules.check(rules.REFRESH, params)
+    return Refresh(
+        rebuild=field(params, "rebuild") is True, purge=field(params, "purge") is True, agent=_agent(params)
+    )
 
 
 def _agent(params: Params) -> AgentParam:

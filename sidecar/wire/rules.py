@@ -1,7 +1,8 @@
 """Ordered rule tables for parameters: the first rule that is broken gives the message (U§2, U§3).
 
 Parameters are decoded untyped and held against these tables, so that order and wording are exact and stand
-in one place. Unknown parameters are ignored, as upstream does.
+in one place. Unknown parameters are ignored, as upstream does. Predicates are kinds of `wire/kinds.py`, whose
+schemas the OpenAPI document is made of.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from sidecar.domain.errors import InvalidRequest
-from sidecar.domain.memory import SOURCES
-from sidecar.wire import javascript
+from sidecar.wire import javascript, kinds
 
 Params = Mapping[str, object]
 ABSENT = object()
@@ -53,72 +53,55 @@ def check(rules: Sequence[Rule], params: Params) -> None:
         rule.check(params)
 
 
-def _is_text(value: object) -> bool:
-    return javascript.text(value) is not None
+def within(key: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """The rules of an object that stands under a key, as rules of what it stands in."""
+    return tuple(msgspec.structs.replace(rule, path=(key, *rule.path)) for rule in rules)
 
 
-def _is_number(value: object) -> bool:
-    return javascript.finite_number(value) is not None
-
-
-def _is_positive(value: object) -> bool:
-    return javascript.positive_integer(value) is not None
-
-
-def _is_nonempty_list(value: object) -> bool:
-    return isinstance(value, list) and bool(value)
-
-
-def _all_sources(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) and item in SOURCES for item in value)
-
-
-def _is_object(value: object) -> bool:
-    return isinstance(value, dict)
-
-
-def _is_v1_version(value: object) -> bool:
-    return javascript.finite_number(value) == 1.0
-
-
-QUERY = Rule(("query",), _is_text, "query must be a non-empty string", required=True)
+QUERY = Rule(("query",), kinds.TEXT, "query must be a non-empty string", required=True)
 _V1_NUMBERS = "maxResults and minScore must be finite numbers when provided"
 
 SEARCH_V1 = (
-    Rule(("version",), _is_v1_version, "unsupported memory version"),
+    Rule(("version",), kinds.number_equal_to(1), "unsupported memory version"),
     QUERY,
-    Rule(("maxResults",), _is_number, _V1_NUMBERS),
-    Rule(("minScore",), _is_number, _V1_NUMBERS),
-    Rule(("agentId",), lambda value: isinstance(value, str), "agentId must be a string"),
+    Rule(("maxResults",), kinds.NUMBER, _V1_NUMBERS),
+    Rule(("minScore",), kinds.NUMBER, _V1_NUMBERS),
+    Rule(("agentId",), kinds.ANY_TEXT, "agentId must be a string"),
 )
 SEARCH_V2 = (
     QUERY,
-    Rule(("maxResults",), _is_positive, "maxResults must be a positive integer"),
-    Rule(("minScore",), _is_number, "minScore must be a finite number"),
-    Rule(("cursor",), _is_text, "cursor must be a non-empty string"),
-    Rule(("sources",), _is_nonempty_list, "sources must be a non-empty array of memory or sessions"),
-    Rule(("sources",), _all_sources, "sources must contain only memory or sessions"),
+    Rule(("maxResults",), kinds.POSITIVE, "maxResults must be a positive integer"),
+    Rule(("minScore",), kinds.NUMBER, "minScore must be a finite number"),
+    Rule(("cursor",), kinds.TEXT, "cursor must be a non-empty string"),
+    Rule(("sources",), kinds.FILLED_LIST, "sources must be a non-empty array of memory or sessions"),
+    Rule(("sources",), kinds.SOURCE_LIST, "sources must contain only memory or sessions"),
 )
 _BOTH = "reference.providerId and reference.id are required"
 GET = (
-    Rule(("reference",), _is_object, "reference must be a provider-scoped memory reference", required=True),
-    Rule(("reference", "providerId"), _is_text, "reference.providerId must be a non-empty string"),
-    Rule(("reference", "id"), _is_text, "reference.id must be a non-empty string"),
-    Rule(("reference", "providerId"), _is_text, _BOTH, required=True),
-    Rule(("reference", "id"), _is_text, _BOTH, required=True),
-    Rule(("reference", "revision"), _is_text, "reference.revision must be a non-empty string"),
-    Rule(("reference", "fragment"), _is_text, "reference.fragment must be a non-empty string"),
-    Rule(("from",), _is_positive, "from must be a positive integer"),
-    Rule(("lines",), _is_positive, "lines must be a positive integer"),
+    Rule(("reference",), kinds.OBJECT, "reference must be a provider-scoped memory reference", required=True),
+    Rule(("reference", "providerId"), kinds.TEXT, "reference.providerId must be a non-empty string"),
+    Rule(("reference", "id"), kinds.TEXT, "reference.id must be a non-empty string"),
+    Rule(("reference", "providerId"), kinds.TEXT, _BOTH, required=True),
+    Rule(("reference", "id"), kinds.TEXT, _BOTH, required=True),
+    Rule(("reference", "revision"), kinds.TEXT, "reference.revision must be a non-empty string"),
+    Rule(("reference", "fragment"), kinds.TEXT, "reference.fragment must be a non-empty string"),
+    Rule(("from",), kinds.POSITIVE, "from must be a positive integer"),
+    Rule(("lines",), kinds.POSITIVE, "lines must be a positive integer"),
 )
-CANCEL = (Rule(("id",), _is_text, "id must be a non-empty string", required=True),)
-AGENT_V2 = (Rule(("agentId",), _is_text, "agentId must be a non-empty string"),)
+CANCEL = (Rule(("id",), kinds.TEXT, "id must be a non-empty string", required=True),)
+AGENT_V2 = (Rule(("agentId",), kinds.TEXT, "agentId must be a non-empty string"),)
+REFRESH = (
+    *AGENT_V2,
+    Rule(("rebuild",), kinds.FLAG, "rebuild must be true or false"),
+    Rule(("purge",), kinds.FLAG, "purge must be true or false"),
+)
+AUDIT = (Rule(("limit",), kinds.POSITIVE, "limit must be a positive integer"),)
+VERSION_2 = Rule(("version",), kinds.number_equal_to(2), "unsupported memory version", required=True)
 
 
 def version_of(params: Params) -> int:
     """2 for the number 2, else 1: what is neither is refused by the first rule of `SEARCH_V1`."""
-    value = field(params, "version")
-    return 2 if javascript.finite_number(value) == 2.0 else 1
+    return 2 if VERSION_2.holds(field(params, "version")) else 1
 
 
 def clamp_v1_results(value: object) -> int:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import cast
 
-from sidecar.wire import javascript
+from sidecar.wire import kinds
 from sidecar.wire.rules import Rule
 
 LONGEST_KEY = 512
@@ -15,27 +15,15 @@ KINDS = ("owner-private", "conversation")
 ORIGIN_CLASSES = ("owner", "agent", "untrusted", "system")
 
 
-def _text(longest: int) -> Callable[[object], bool]:
-    return lambda value: javascript.text(value) is not None and len(str(value)) <= longest
-
-
-def _is_boolean(value: object) -> bool:
-    return isinstance(value, bool)
-
-
-def _one_of(names: tuple[str, ...]) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, str) and value in names
-
-
 def text(name: str, longest: int, *, required: bool = False) -> Rule:
     """A field that holds a non-blank string of bounded length."""
     message = f"{name} must be a non-empty string of at most {longest} characters"
-    return Rule((name,), _text(longest), message, required=required)
+    return Rule((name,), kinds.text_up_to(longest), message, required=required)
 
 
 def boolean(name: str, *, required: bool = False) -> Rule:
     """A field that holds true or false."""
-    return Rule((name,), _is_boolean, f"{name} must be true or false", required=required)
+    return Rule((name,), kinds.FLAG, f"{name} must be true or false", required=required)
 
 
 AGENT = text("agentId", LONGEST_ID, required=True)
@@ -59,7 +47,7 @@ REPLACE = (
     AGENT,
     Rule(
         ("rows",),
-        lambda value: isinstance(value, list) and all(isinstance(row, dict) for row in value),
+        kinds.list_of(kinds.OBJECT),
         "rows must be an array of session rows",
         required=True,
     ),
@@ -72,7 +60,7 @@ RESOLVE = (
     boolean("senderIsOwner", required=True),
 )
 ADMIT = (
-    Rule(("kind",), _one_of(KINDS), "kind must be owner-private or conversation", required=True),
+    Rule(("kind",), kinds.one_of(*KINDS), "kind must be owner-private or conversation", required=True),
     AGENT,
     SESSION_KEY,
 )
@@ -88,8 +76,31 @@ PROVENANCE = (
     text("revision", LONGEST_ID, required=True),
     Rule(
         ("originClass",),
-        _one_of(ORIGIN_CLASSES),
+        kinds.one_of(*ORIGIN_CLASSES),
         "originClass must be owner, agent, untrusted or system",
         required=True,
     ),
 )
+
+
+def _row_kind() -> kinds.Kind:
+    fields: dict[bool, dict[str, kinds.Kind]] = {True: {}, False: {}}
+    for rule in ROW:
+        fields[rule.required][rule.path[0]] = cast(kinds.Kind, rule.holds)
+    return kinds.record(fields[True], fields[False])
+
+
+REPLACE_WHOLE = (
+    AGENT,
+    Rule(("rows",), kinds.list_of(_row_kind()), "rows must be an array of session rows", required=True),
+)
+"""`REPLACE` with its rows, for the OpenAPI document; the decoder names the row that is at fault."""
+ADMIT_FORMS = (
+    (Rule(("kind",), kinds.one_of("owner-private"), ADMIT[0].message, required=True), *ADMIT[1:]),
+    (
+        Rule(("kind",), kinds.one_of("conversation"), ADMIT[0].message, required=True),
+        *ADMIT[1:],
+        *ADMIT_CONVERSATION,
+    ),
+)
+"""`ADMIT` once for each kind, for the OpenAPI document."""
