@@ -33,9 +33,9 @@ _JSON = "application/json"
 
 
 def build_app(
-    *, door: Door, dispatcher: Dispatcher, readiness: Readiness, sockets: Sockets
+    *, door: Door, dispatcher: Dispatcher, readiness: Readiness, sockets: Sockets | None = None
 ) -> web.Application:
-    """The application that both the TCP port and the Unix socket serve."""
+    """The application that both listeners serve; with `/ws` where there are sockets."""
     routes = _Routes(dispatcher=dispatcher, readiness=readiness)
 
     @web.middleware
@@ -48,7 +48,8 @@ def build_app(
     app.router.add_get("/readyz", routes.readyz)
     app.router.add_post("/rpc", routes.rpc)
     app.router.add_post("/rpc/{method}", routes.rpc_method)
-    app.router.add_get(SOCKET_PATH, sockets.handle, allow_head=False)
+    if sockets is not None:
+        app.router.add_get(SOCKET_PATH, sockets.handle, allow_head=False)
     return app
 
 

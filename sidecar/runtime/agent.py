@@ -79,16 +79,7 @@ class AgentRuntime:
         candidates = CandidateService(
             index=index, indexer=self.indexer, shelf=self._shelf, hits=hits, offload=offload
         )
-        self._pager = Pager(
-            search=search,
-            walks=Walks(offload=offload, quiet=search.quiet),
-            hits=hits,
-            index=index,
-            indexer=self.indexer,
-            corpus=corpus,
-            shelf=self._shelf,
-            offload=offload,
-        )
+        self._pager = self._pages(search, hits, corpus, offload)
         self.serves_v1 = settings.serve_v1
         self.manager = file_managers(
             settings,
@@ -118,6 +109,18 @@ class AgentRuntime:
             )
         )
         self.provider = owning_provider(settings, native, self.manager, audit=audit)
+
+    def _pages(self, search: SearchService, hits: HitMaker, corpus: Corpus, offload: Offload) -> Pager:
+        return Pager(
+            search=search,
+            walks=Walks(offload=offload, quiet=search.quiet),
+            hits=hits,
+            index=self._index,
+            indexer=self.indexer,
+            corpus=corpus,
+            shelf=self._shelf,
+            offload=offload,
+        )
 
     @classmethod
     async def open(
