@@ -94,13 +94,25 @@ class AgentRuntime:
             candidates=candidates,
             recorded_origin=recorded_origin,
         )
-        native = WorkspaceProvider(
+        reader = Reader(corpus, settings.provider_id)
+        native = self._native(settings, reader, candidates, offload, audit)
+        self.provider = owning_provider(settings, native, self.manager, audit=audit)
+
+    def _native(
+        self,
+        settings: AgentSettings,
+        reader: Reader,
+        candidates: CandidateService,
+        offload: Offload,
+        audit: Audit,
+    ) -> WorkspaceProvider:
+        return WorkspaceProvider(
             WorkspaceServices(
                 agent_id=settings.id,
                 pager=self._pager,
                 candidates=candidates,
                 refresh=self.indexer.full_scan,
-                reader=Reader(corpus, settings.provider_id),
+                reader=reader,
                 health=self.health,
                 offload=offload,
                 decisions=Decisions(
@@ -108,7 +120,6 @@ class AgentRuntime:
                 ),
             )
         )
-        self.provider = owning_provider(settings, native, self.manager, audit=audit)
 
     def _pages(self, search: SearchService, hits: HitMaker, corpus: Corpus, offload: Offload) -> Pager:
         return Pager(
