@@ -29,10 +29,10 @@ from sidecar.domain.file_shaped import (
 )
 from sidecar.domain.memory import AutomaticRecall, Hit, SearchRequest
 from sidecar.domain.provider import CandidateRequest, Purpose
-from sidecar.embedding.contract import Embedder
 from sidecar.index.agent_index import AgentIndex
 from sidecar.index.view import View
 from sidecar.ranking.floor import DefaultFloor, FileShapedFloor, StrictFloor
+from sidecar.service.embeddings import Embeddings
 from sidecar.service.offload import Offload
 from sidecar.service.search import SearchService
 
@@ -80,7 +80,7 @@ class FileServices:
     origins: OriginClasses
     offload: Offload
     refresh: Refresh
-    embedder: Embedder | None
+    embeddings: Embeddings
     candidates: CandidateSource | None = None
     authorise: AuthoriseHits | None = None
 
@@ -180,13 +180,11 @@ class FileShapedManager:
     async def probe(self) -> dict[str, object]:
         """Whether embeddings answer now, and whether vectors can be searched."""
         self._enter()
-        embedding: dict[str, object] = {"ok": False, "error": "no embedding provider is configured"}
-        if self._services.embedder is not None:
-            try:
-                await self._services.embedder.embed(["memory"], "query")
-                embedding = {"ok": True}
-            except Unavailable as error:
-                embedding = {"ok": False, "error": error.message}
+        embedding: dict[str, object] = {"ok": True}
+        failure = await self._services.embeddings.probe()
+        self._enter()
+        if failure is not None:
+            embedding = {"ok": False, "error": failure}
         return {"embedding": embedding, "vector": self._services.status.vector()}
 
     async def close(self) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sidecar.domain.memory import Source
-from sidecar.embedding.contract import Embedder
 from sidecar.index.agent_index import AgentIndex
+from sidecar.service.embeddings import Embeddings
 from sidecar.service.indexing import Indexer
 
 _NO_FILES = "no eligible memory files found"
@@ -23,21 +23,19 @@ class FileStatus:
         *,
         index: AgentIndex,
         indexer: Indexer,
-        embedder: Embedder | None,
-        embedding_provider: str,
+        embeddings: Embeddings,
         sources: Sequence[Source],
     ) -> None:
         self._index = index
         self._indexer = indexer
-        self._embedder = embedder
-        self._embedding_provider = embedding_provider if embedder is not None else "none"
+        self._embeddings = embeddings
         self._sources = tuple(sources)
 
     def report(self) -> dict[str, object]:
         """The status object. `chunks` counts the pieces that a hit can start from."""
         view = self._index.view()
         totals = {source: view.total(source) for source in self._sources}
-        gaps = self._indexer.gaps()
+        gaps = (*self._indexer.gaps(), *self._embeddings.gaps())
         counts = [
             {"source": source, "files": total.files, "chunks": total.units, "issues": self._issues(source)}
             for source, total in totals.items()
@@ -47,38 +45,40 @@ class FileStatus:
             "files": sum(total.files for total in totals.values()),
             "chunks": sum(total.units for total in totals.values()),
             "dirty": not self._indexer.first_scan.is_set() or self._indexer.pending > 0,
-            "provider": self._embedding_provider,
-            "requestedProvider": self._embedding_provider,
+            "provider": self._embeddings.provider,
+            "requestedProvider": self._embeddings.provider,
             "sources": list(self._sources),
             "sourceCounts": counts,
             "fts": {"enabled": True, "available": True},
             "vector": self.vector(),
             "custom": {
-                "searchMode": "fts-only" if self._embedder is None else "hybrid",
+                "searchMode": "hybrid" if self._embeddings.enabled else "fts-only",
                 "indexIdentity": {"status": "valid"},
             },
         }
         if gaps:
             status["lastSyncError"] = "; ".join(gaps)
-        if self._embedder is not None:
-            status["model"] = self._embedder.identity.name
+        model = self._index.model
+        if self._embeddings.enabled and model is not None:
+            status["model"] = model.name
         return status
 
     def vector(self) -> dict[str, object]:
         """Whether vectors are there: `index.state` is `empty`, `incomplete` or `complete`."""
-        if self._embedder is None:
+        if not self._embeddings.enabled:
             return {"enabled": False, "available": False, "index": {"state": "empty"}}
         totals = [self._index.view().total(source) for source in self._sources]
         blocks = sum(total.blocks for total in totals)
         pending = sum(total.pending for total in totals)
         state = "empty" if blocks == pending else "incomplete" if pending else "complete"
-        return {
+        found: dict[str, object] = {
             "enabled": True,
             "available": True,
             "semanticAvailable": blocks > pending,
-            "dims": self._embedder.identity.dimensions,
             "index": {"state": state},
         }
+        model = self._index.model
+        return found if model is None else found | {"dims": model.dimensions}
 
     def _issues(self, source: Source) -> list[str]:
         scan = self._indexer.last_scan

@@ -53,7 +53,7 @@ class SocketLimits(msgspec.Struct, frozen=True, kw_only=True):
     largest_unproven_frame: int = 4 * 1024
     largest_frame: int = 1024 * 1024
     largest_message: int = 2 * 1024 * 1024
-    remembered: int = 4096
+    remembered: int = 1024
     heartbeat_seconds: float = 30.0
     drain_seconds: float = 5.0
 

@@ -10,13 +10,14 @@ from sidecar.corpus.rules import ExtraPath
 from sidecar.corpus.scan import Corpus
 from sidecar.corpus.watch import Watcher
 from sidecar.domain.errors import SettingsError, SidecarError
-from sidecar.embedding.contract import Embedder
+from sidecar.embedding.guarded import GuardedEmbedder
 from sidecar.index.agent_index import AgentIndex
 from sidecar.runtime.file_side import file_managers, owning_provider
 from sidecar.service.audit import Audit
 from sidecar.service.candidates import CandidateService
 from sidecar.service.decisions import Decisions
 from sidecar.service.documents import LAYOUT
+from sidecar.service.embeddings import Embeddings
 from sidecar.service.health import HealthReport
 from sidecar.service.hits import HitMaker, RecordedOrigin
 from sidecar.service.indexing import Indexer, Progress
@@ -44,8 +45,7 @@ class AgentRuntime:
         index: AgentIndex,
         corpus: Corpus,
         watch: WatchSettings,
-        embedder: Embedder | None,
-        embedding_provider: str,
+        embeddings: Embeddings,
         offload: Offload,
         audit: Audit,
         recorded_origin: RecordedOrigin,
@@ -54,15 +54,12 @@ class AgentRuntime:
         self._shelf = Shelf(corpus)
         self._watcher = Watcher(corpus, mode=watch.mode, poll_seconds=watch.poll_seconds)
         self._tasks: list[asyncio.Task[None]] = []
+        self.embeddings = embeddings
         self.indexer = Indexer(
-            corpus=corpus, index=index, watcher=self._watcher, embedder=embedder, offload=offload
+            corpus=corpus, index=index, watcher=self._watcher, embeddings=embeddings, offload=offload
         )
         self.health = HealthReport(
-            index=index,
-            indexer=self.indexer,
-            watcher=self._watcher,
-            embedder=embedder,
-            embedding_provider=embedding_provider,
+            index=index, indexer=self.indexer, watcher=self._watcher, embeddings=embeddings
         )
         hits = HitMaker(settings.provider_id, recorded_origin)
         search = SearchService(
@@ -71,8 +68,7 @@ class AgentRuntime:
             corpus=corpus,
             shelf=self._shelf,
             indexer=self.indexer,
-            embedder=embedder,
-            embedding_provider=embedding_provider,
+            embeddings=embeddings,
             offload=offload,
             search_sources=settings.search_sources,
         )
@@ -87,8 +83,7 @@ class AgentRuntime:
             index=index,
             indexer=self.indexer,
             search=search,
-            embedder=embedder,
-            embedding_provider=embedding_provider,
+            embeddings=embeddings,
             offload=offload,
             refresh=self.refresh,
             candidates=candidates,
@@ -141,7 +136,7 @@ class AgentRuntime:
         directory: Path,
         watch: WatchSettings,
         embeddings: EmbeddingSettings,
-        embedder: Embedder | None,
+        embedder: GuardedEmbedder | None,
         offload: Offload,
         audit: Audit,
         recorded_origin: RecordedOrigin,
@@ -154,8 +149,9 @@ class AgentRuntime:
             [ExtraPath(extra.path, extra.pattern) for extra in settings.extra_paths],
             settings.exclude,
         )
+        model = embedder.identity if embedder is not None else None
         index = await AgentIndex.open(
-            directory, layout=LAYOUT, model=embedder.identity if embedder is not None else None
+            directory, layout=LAYOUT, model=model, awaits_model=embedder is not None and model is None
         )
         for repair in index.repairs:
             log.warning("repaired: %s", repair, extra={"agent": settings.id})
@@ -164,8 +160,12 @@ class AgentRuntime:
             index=index,
             corpus=corpus,
             watch=watch,
-            embedder=embedder,
-            embedding_provider=embeddings.provider,
+            embeddings=Embeddings(
+                provider=embeddings.provider,
+                embedder=embedder,
+                index=index,
+                on_failure=embeddings.on_failure,
+            ),
             offload=offload,
             recorded_origin=recorded_origin,
             audit=audit,
@@ -175,13 +175,19 @@ class AgentRuntime:
         """Begin to follow the workspace."""
         self._tasks = [
             asyncio.create_task(self.indexer.run(), name="indexer"),
+            asyncio.create_task(self.embeddings.run(), name="vectors"),
             asyncio.create_task(self._maintain(), name="maintenance"),
         ]
 
     async def refresh(
-        self, *, rebuild: bool = False, purge: bool = False, progress: Progress | None = None
+        self,
+        *,
+        rebuild: bool = False,
+        purge: bool = False,
+        vectors: bool = True,
+        progress: Progress | None = None,
     ) -> dict[str, object]:
-        """One scan to completion; gives the counts."""
+        """One scan to completion, with `vectors` also those of an endpoint unless it fails; gives counts."""
         if rebuild:
             await self.indexer.rebuild(progress)
         else:
@@ -189,6 +195,7 @@ class AgentRuntime:
         if purge:
             self._shelf.clear()
             await self.indexer.purge()
+        await self.embeddings.catch_up(whole=vectors)
         _, files = self.health.ready()
         totals = self._index.view().total("memory")
         return {"files": files["indexed"], "units": totals.units, "blocks": totals.blocks}

@@ -68,5 +68,5 @@ async def open_local(loaded: Loaded) -> AsyncIterator[LocalCaller]:
     async with Sidecar(loaded, only=agent_id) as sidecar:
         for agent in sidecar.agents.values():
             if isinstance(agent, AgentRuntime):
-                await agent.refresh()
+                await agent.refresh(vectors=False)
         yield LocalCaller(sidecar)

@@ -11,9 +11,9 @@ from sidecar.adapters.origin_classes import OriginClasses, RecordedOrigin, nothi
 from sidecar.corpus.scan import Corpus
 from sidecar.domain.memory import Source
 from sidecar.domain.provider import MemoryProvider
-from sidecar.embedding.contract import Embedder
 from sidecar.index.agent_index import AgentIndex
 from sidecar.service.audit import Audit
+from sidecar.service.embeddings import Embeddings
 from sidecar.service.indexing import Indexer
 from sidecar.service.offload import Offload
 from sidecar.service.search import SearchService
@@ -29,8 +29,7 @@ def file_managers(
     index: AgentIndex,
     indexer: Indexer,
     search: SearchService,
-    embedder: Embedder | None,
-    embedding_provider: str,
+    embeddings: Embeddings,
     offload: Offload,
     refresh: Refresh,
     candidates: CandidateSource | None = None,
@@ -41,8 +40,7 @@ def file_managers(
     status = FileStatus(
         index=index,
         indexer=indexer,
-        embedder=embedder,
-        embedding_provider=embedding_provider,
+        embeddings=embeddings,
         sources=INDEXED_SOURCES,
     )
     return FileShapedRuntime(
@@ -55,7 +53,7 @@ def file_managers(
             origins=OriginClasses(corpus, recorded_origin),
             offload=offload,
             refresh=refresh,
-            embedder=embedder,
+            embeddings=embeddings,
             candidates=candidates,
             authorise=filters.authorise if filters is not None else None,
         )

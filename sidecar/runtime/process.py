@@ -23,20 +23,19 @@ from sidecar.api.server import Server
 from sidecar.api.session_methods import SessionMethods
 from sidecar.api.websocket import Sockets
 from sidecar.domain.authority import Bearer, CallerContext, Operator, Principal
-from sidecar.domain.errors import SettingsError, StateError
-from sidecar.embedding.contract import Embedder
-from sidecar.embedding.local import LocalEmbedder
-from sidecar.embedding.offloaded import OffloadedEmbedder
+from sidecar.domain.errors import StateError
+from sidecar.embedding.guarded import GuardedEmbedder
 from sidecar.host.sessions import HostSessions
 from sidecar.policy.access import READ_SCOPE
 from sidecar.policy.roster import visible_agents
 from sidecar.runtime.agent import AgentRuntime
+from sidecar.runtime.embedders import make_embedder
 from sidecar.runtime.foreign import ForeignAgent
 from sidecar.service.audit import Audit
 from sidecar.service.leases import Leases
 from sidecar.service.offload import Offload
 from sidecar.settings.load import Loaded
-from sidecar.settings.model import AgentSettings, EmbeddingSettings, watched_roots
+from sidecar.settings.model import AgentSettings, watched_roots
 from sidecar.settings.served import refuse_unserved
 from sidecar.settings.state import Endpoint, StateDirectory
 from sidecar.settings.tokens import TokenStore
@@ -89,7 +88,7 @@ class Sidecar:
         self._stack.enter_context(self._state.lock())
         offload = Offload()
         self._stack.callback(offload.close)
-        embedder = make_embedder(settings.embeddings)
+        embedder = make_embedder(settings.embeddings, os.environ)
         if embedder is not None:
             self._stack.push_async_callback(embedder.close)
         for agent in chosen:
@@ -111,7 +110,7 @@ class Sidecar:
         )
 
     async def _open_agent(
-        self, agent: AgentSettings, state: StateDirectory, embedder: Embedder | None, offload: Offload
+        self, agent: AgentSettings, state: StateDirectory, embedder: GuardedEmbedder | None, offload: Offload
     ) -> AgentRuntime | ForeignAgent:
         if not agent.reads_files:
             return await ForeignAgent.open(agent, self._loaded)
@@ -209,14 +208,3 @@ async def _cancelled(task: asyncio.Task[None]) -> None:
 
 def _always_current() -> None:
     """The owner at the command line is not revoked while the command runs."""
-
-
-def make_embedder(settings: EmbeddingSettings) -> Embedder | None:
-    """What turns text into vectors, or None for words only."""
-    if settings.provider == "none":
-        return None
-    if settings.provider == "local":
-        return OffloadedEmbedder(LocalEmbedder())
-    raise SettingsError(
-        f'embeddings.provider: this version serves "local" and "none", not {settings.provider!r}'
-    )

@@ -16,7 +16,13 @@ from typing import TypeVar, cast, get_args
 import msgspec
 
 from sidecar.domain.authority import CallerContext
-from sidecar.domain.errors import CapabilityUnsupported, LeaseClosed, ProviderFailed, SidecarError
+from sidecar.domain.errors import (
+    CapabilityUnsupported,
+    LeaseClosed,
+    ProviderFailed,
+    SidecarError,
+    Unavailable,
+)
 from sidecar.domain.memory import GetRequest, Page, ReadResult, SearchRequest, Source
 from sidecar.domain.provider import (
     CandidateHandle,
@@ -262,8 +268,8 @@ async def _guarded(call: Callable[[], Awaitable[T]], *, seconds: float, provider
     except Exception as error:
         if deadline.expired():
             log.error("provider %s did not answer within %g seconds", provider_id, seconds)  # noqa: TRY400
-        elif isinstance(error, SidecarError) and error.on_wire:
-            raise
+        elif isinstance(error, Unavailable):
+            raise  # after parsing nothing is the caller's mistake any more (U§1)
         else:
             log.exception("provider %s failed", provider_id)
         raise ProviderFailed(message) from error

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from lease_stage import OPERATOR, OWN, Provider, Stage, ask, hit, staged
 
+from sidecar.domain.errors import Forbidden, InvalidRequest
 from sidecar.domain.memory import Citation, Found, Hit, LineRange, Page, Reference, ScoreParts
 
 Way = Callable[[Stage, str, dict[str, Any]], Awaitable[Any]]
@@ -131,7 +132,6 @@ def chatty() -> Chatty:
     return Chatty(**{name: getattr(plain, name) for name in plain.__struct_fields__})
 
 
-@pytest.mark.parametrize("way", EVERY_WAY)
 @pytest.mark.parametrize(
     ("page", "message"),
     [
@@ -152,10 +152,11 @@ def chatty() -> Chatty:
          "none"],
 )  # fmt: skip
 async def test_a_page_that_breaks_the_contract_is_not_released_and_the_next_one_is(
-    way: Way, page: Any, message: str
+    stage: Stage, page: Any, message: str
 ) -> None:
-    async with staged() as stage:
-        good, stage.provider.page = stage.provider.page, page
+    good = stage.provider.page
+    for way in EVERY_WAY:
+        stage.provider.page = page
         frame = await way(stage, "search", {"query": "x"})
         assert (frame["error"]["code"], frame["error"]["message"]) == ("UNAVAILABLE", message)
         stage.provider.page = good
@@ -163,7 +164,6 @@ async def test_a_page_that_breaks_the_contract_is_not_released_and_the_next_one_
         assert [item["excerpt"] for item in frame["payload"]["hits"]] == ["a record"]
 
 
-@pytest.mark.parametrize("way", EVERY_WAY)
 @pytest.mark.parametrize(
     "read",
     [
@@ -171,24 +171,32 @@ async def test_a_page_that_breaks_the_contract_is_not_released_and_the_next_one_
         Found(reference=OWN, text="x", citations=(Citation(label="x", reference=FOREIGN),)),
     ],
 )
-async def test_a_read_that_names_another_provider_is_not_released(way: Way, read: Found) -> None:
-    async with staged() as stage:
-        stage.provider.read = read
+async def test_a_read_that_names_another_provider_is_not_released(stage: Stage, read: Found) -> None:
+    stage.provider.read = read
+    for way in EVERY_WAY:
         frame = await way(stage, "get", {"reference": {"providerId": "records", "id": "r1"}})
         assert frame["error"]["details"]["code"] == "FOREIGN_REFERENCE"
 
 
-@pytest.mark.parametrize("way", EVERY_WAY)
-@pytest.mark.parametrize("failure", [ValueError("/secret/path"), asyncio.CancelledError(), TimeoutError()])
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ValueError("/secret/path"),
+        asyncio.CancelledError(),
+        TimeoutError(),
+        InvalidRequest("no"),
+        Forbidden("no"),
+    ],
+)
 async def test_a_provider_that_raises_gives_one_clean_error_and_the_next_call_works(
-    way: Way, failure: BaseException
+    stage: Stage, failure: BaseException
 ) -> None:
-    async with staged() as stage:
+    async def fail() -> None:
+        raise failure
 
-        async def fail() -> None:
-            raise failure
-
-        good, stage.provider.act = stage.provider.act, fail
+    good = stage.provider.act
+    for way in EVERY_WAY:
+        stage.provider.act = fail
         frame = await way(stage, "search", {"query": "x"})
         assert (frame["error"]["code"], frame["error"]["message"]) == ("UNAVAILABLE", FAILED)
         assert frame["error"]["details"]["code"] == "PROVIDER_FAILED"
@@ -196,32 +204,28 @@ async def test_a_provider_that_raises_gives_one_clean_error_and_the_next_call_wo
         assert (await way(stage, "search", {"query": "x"}))["ok"]
 
 
-@pytest.mark.parametrize("way", EVERY_WAY)
-async def test_a_provider_that_hangs_is_given_up_and_the_next_call_works(
-    way: Way, held: asyncio.Event
-) -> None:
+async def test_a_provider_that_hangs_is_given_up_and_the_next_call_works(held: asyncio.Event) -> None:
+    async def hang() -> None:
+        await held.wait()
+
     async with staged(deadline=0.05) as stage:
-
-        async def hang() -> None:
-            await held.wait()
-
-        good, stage.provider.act = stage.provider.act, hang
-        frame = await way(stage, "search", {"query": "x"})
-        assert frame["error"]["message"] == FAILED
-        assert (stage.provider.cancelled, stage.provider.running) == (1, 0)
-        stage.provider.act = good
-        assert (await way(stage, "search", {"query": "x"}))["ok"]
+        good = stage.provider.act
+        for number, way in enumerate(EVERY_WAY, 1):
+            stage.provider.act = hang
+            frame = await way(stage, "search", {"query": "x"})
+            assert frame["error"]["message"] == FAILED
+            assert (stage.provider.cancelled, stage.provider.running) == (number, 0)
+            stage.provider.act = good
+            assert (await way(stage, "search", {"query": "x"}))["ok"]
 
 
-@pytest.mark.parametrize("way", EVERY_WAY)
-async def test_a_provider_removed_in_mid_call_answers_no_more_and_a_new_one_does(way: Way) -> None:
-    async with staged() as stage:
-        kept = stage.agents["main"]
+async def test_a_provider_removed_in_mid_call_answers_no_more_and_a_new_one_does(stage: Stage) -> None:
+    async def remove() -> None:
+        stage.agents["main"] = stage.agents["spare"]
 
-        async def remove() -> None:
-            stage.agents["main"] = stage.agents["spare"]
-
-        stage.provider.act = remove
+    kept = stage.agents["main"]
+    stage.provider.act = remove
+    for way in EVERY_WAY:
         frame = await way(stage, "search", {"query": "x"})
         assert frame["error"]["message"] == "memory provider instance is no longer current"
         assert (await way(stage, "search", {"query": "x"}))["ok"]

@@ -102,41 +102,63 @@ async def test_a_secret_rotated_on_disk_ends_its_sockets_and_leases_without_a_re
         assert (await other.receive_json(timeout=20))["ok"]
 
 
-@pytest.mark.slow
-async def test_a_thousand_rounds_and_hundreds_of_searches_cut_off_leave_no_file_open(
-    example: Any, eventually: Eventually
-) -> None:
-    headers = {**example.headers(example.host_token), "Content-Type": "application/json"}
+class Rough:
+    """A host with poor manners: it opens and closes much, and hangs up in the middle."""
 
-    async def call(session: aiohttp.ClientSession, method: str, params: object) -> Any:
-        async with session.post(f"{example.url}/rpc/{method}", json=params, headers=headers) as response:
+    def __init__(self, service: Any) -> None:
+        self._url = service.url
+        self._headers = {**service.headers(service.host_token), "Content-Type": "application/json"}
+
+    async def rounds(self, count: int) -> None:
+        """Open, search and close."""
+        async with aiohttp.ClientSession() as session:
+            for _ in range(count):
+                opened = {"agentId": "main", "authority": AS_OPERATOR}
+                lease = (await self._call(session, "provider.open", opened))["lease"]
+                asked = {"lease": lease, "request": {"query": "boiler"}}
+                assert (await self._call(session, "provider.search", asked))["hits"]
+                await self._call(session, "provider.close", {"lease": lease})
+
+    async def cut_off(self, number: int) -> None:
+        """Hang up somewhere between a search and its answer."""
+        async with aiohttp.ClientSession() as session:
+            asked = {"version": 2, "query": f"boiler {number}"}
+            calling = asyncio.create_task(self._call(session, "memory.search", asked))
+            await asyncio.sleep(0.0005 * (number % 8))
+            calling.cancel()
+            await asyncio.gather(calling, return_exceptions=True)
+
+    async def cut_off_on_a_socket(self, number: int) -> None:
+        """Eight searches on a socket, one of them cancelled; every other time nobody waits for them."""
+        async with aiohttp.ClientSession() as session:
+            socket = await session.ws_connect(f"{self._url}/ws", headers=self._headers)
+            search = {"type": "req", "method": "memory.search", "params": {"version": 2, "query": "boiler"}}
+            for id_ in range(8):
+                await socket.send_json(search | {"id": str(id_)})
+            await socket.send_json({"type": "req", "id": "c", "method": "rpc.cancel", "params": {"id": "7"}})
+            if number % 2:
+                answers = [await socket.receive_json(timeout=20) for _ in range(9)]
+                assert len({answer["id"] for answer in answers}) == 9
+
+    async def _call(self, session: aiohttp.ClientSession, method: str, params: object) -> Any:
+        async with session.post(f"{self._url}/rpc/{method}", json=params, headers=self._headers) as response:
             frame = await response.json()
             assert frame["ok"], frame
             return frame["payload"]
 
-    async def cut_off(number: int) -> None:
-        async with aiohttp.ClientSession() as session:
-            calling = asyncio.create_task(
-                call(session, "memory.search", {"version": 2, "query": f"boiler {number}"})
-            )
-            await asyncio.sleep(0.0005 * (number % 8))  # somewhere between sending and the answer
-            calling.cancel()
-            await asyncio.gather(calling, return_exceptions=True)
 
-    async def rounds(count: int) -> None:
-        async with aiohttp.ClientSession() as session:
-            for _ in range(count):
-                opened = {"agentId": "main", "authority": AS_OPERATOR}
-                lease = (await call(session, "provider.open", opened))["lease"]
-                asked = {"lease": lease, "request": {"query": "boiler"}}
-                assert (await call(session, "provider.search", asked))["hits"]
-                await call(session, "provider.close", {"lease": lease})
-
-    await rounds(20)
+@pytest.mark.slow
+async def test_a_thousand_rounds_and_hundreds_of_searches_cut_off_leave_no_file_open(
+    example: Any, eventually: Eventually
+) -> None:
+    rough = Rough(example)
+    await rough.rounds(20)
     before = descriptors(example)
-    await rounds(1000)
+    await rough.rounds(1000)
     for number in range(300):
-        await cut_off(number)
+        await rough.cut_off(number)
+    for number in range(50):
+        await rough.cut_off_on_a_socket(number)
 
     async def settled() -> bool:
         return descriptors(example) <= before
