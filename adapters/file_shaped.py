@@ -180,11 +180,8 @@ class FileShapedManager:
     async def probe(self) -> dict[str, object]:
         """Whether embeddings answer now, and whether vectors can be searched."""
         self._enter()
-        embedding: dict[str, object] = {"ok": True}
-        failure = await self._services.embeddings.probe()
-        self._enter()
-        if failure is not None:
-            embedding = {"ok": False, "error": failure}
+        fault = await self._services.embeddings.probe()
+        embedding = {"ok": True} if fault is None else {"ok": False, "error": fault}
         return {"embedding": embedding, "vector": self._services.status.vector()}
 
     async def close(self) -> None:

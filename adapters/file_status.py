@@ -36,6 +36,7 @@ class FileStatus:
         view = self._index.view()
         totals = {source: view.total(source) for source in self._sources}
         gaps = (*self._indexer.gaps(), *self._embeddings.gaps())
+        embeddings = self._embeddings.details()
         counts = [
             {"source": source, "files": total.files, "chunks": total.units, "issues": self._issues(source)}
             for source, total in totals.items()
@@ -52,15 +53,14 @@ class FileStatus:
             "fts": {"enabled": True, "available": True},
             "vector": self.vector(),
             "custom": {
-                "searchMode": "hybrid" if self._embeddings.enabled else "fts-only",
+                "searchMode": embeddings["searchMode"],
                 "indexIdentity": {"status": "valid"},
             },
         }
         if gaps:
             status["lastSyncError"] = "; ".join(gaps)
-        model = self._index.model
-        if self._embeddings.enabled and model is not None:
-            status["model"] = model.name
+        if "model" in embeddings:
+            status["model"] = embeddings["model"]
         return status
 
     def vector(self) -> dict[str, object]:

@@ -52,7 +52,7 @@ class Door:
         scheme, _, presented = header.partition(" ")
         presented = presented.strip()
         if scheme.lower() != "bearer" or not presented:
-            self._audit.refused_at_door("token-missing")
+            self.refused("token-missing")
             raise Unauthenticated(
                 "a bearer token is required in the Authorization header", details_code="AUTH_TOKEN_MISSING"
             )
@@ -63,7 +63,7 @@ class Door:
         """Whom a presented secret stands for; raises `Unauthenticated`."""
         principal = self._match(presented)
         if principal is None:
-            self._audit.refused_at_door("token-mismatch")
+            self.refused("token-mismatch")
             raise Unauthenticated("the token does not match", details_code="AUTH_TOKEN_MISMATCH")
         digest = hashlib.sha256(presented.encode("utf-8", "surrogatepass")).hexdigest()
         return Bearer(
@@ -72,13 +72,17 @@ class Door:
             holds=lambda: self._match(presented) == principal,
         )
 
+    def refused(self, reason: str) -> None:
+        """Record somebody who was not let in."""
+        self._audit.refused_at_door(reason)
+
     def _check_host(self, request: web.Request) -> None:
         if request.path == HEALTH_PATH:
             return
         named = request.headers.getall(hdrs.HOST, [])
         if len(named) == 1 and (is_loopback_host(named[0]) or self._is_allowed(named[0])):
             return
-        self._audit.refused_at_door("host")
+        self.refused("host")
         raise Forbidden("this Host is not accepted")
 
     def _is_allowed(self, host: str) -> bool:
@@ -89,7 +93,7 @@ class Door:
         for origin in request.headers.getall(hdrs.ORIGIN, []):
             own = f"{request.scheme}://{request.headers.get(hdrs.HOST, '')}"
             if origin.lower() not in self._origins and origin.lower() != own.lower():
-                self._audit.refused_at_door("origin")
+                self.refused("origin")
                 raise Forbidden("this Origin is not accepted")
 
 

@@ -201,7 +201,7 @@ class _Connection:
                     await self._send(frames.response(frame.id, self._hello(self.bearer)))
                     return True
         except TimeoutError:
-            log.warning("refused: no connect in time", extra={"reason": "connect-timeout"})
+            self._door.refused("connect-timeout")
             await self.end(WSCloseCode.POLICY_VIOLATION, b"no connect in time")
         return False
 
@@ -212,7 +212,7 @@ class _Connection:
     def _bearer_of(self, frame: frames.RequestFrame) -> Bearer:
         token = javascript.text(rules.field(frame.params, "auth", "token"))
         if frame.method != CONNECT or token is None:
-            log.warning("refused: no token", extra={"reason": "token-missing"})
+            self._door.refused("token-missing")
             raise Unauthenticated(
                 "the first request must be connect with auth.token", details_code="AUTH_TOKEN_MISSING"
             )

@@ -75,7 +75,16 @@ class AgentRuntime:
         candidates = CandidateService(
             index=index, indexer=self.indexer, shelf=self._shelf, hits=hits, offload=offload
         )
-        self._pager = self._pages(search, hits, corpus, offload)
+        self._pager = Pager(
+            search=search,
+            walks=Walks(offload=offload, quiet=search.quiet),
+            hits=hits,
+            index=index,
+            indexer=self.indexer,
+            corpus=corpus,
+            shelf=self._shelf,
+            offload=offload,
+        )
         self.serves_v1 = settings.serve_v1
         self.manager = file_managers(
             settings,
@@ -89,43 +98,31 @@ class AgentRuntime:
             candidates=candidates,
             recorded_origin=recorded_origin,
         )
-        reader = Reader(corpus, settings.provider_id)
-        native = self._native(settings, reader, candidates, offload, audit)
+        native = WorkspaceProvider(
+            self._services(settings, candidates, Reader(corpus, settings.provider_id), offload, audit)
+        )
         self.provider = owning_provider(settings, native, self.manager, audit=audit)
 
-    def _native(
+    def _services(
         self,
         settings: AgentSettings,
-        reader: Reader,
         candidates: CandidateService,
+        reader: Reader,
         offload: Offload,
         audit: Audit,
-    ) -> WorkspaceProvider:
-        return WorkspaceProvider(
-            WorkspaceServices(
-                agent_id=settings.id,
-                pager=self._pager,
-                candidates=candidates,
-                refresh=self.indexer.full_scan,
-                reader=reader,
-                health=self.health,
-                offload=offload,
-                decisions=Decisions(
-                    agent_id=settings.id, sandboxed_access=settings.sandboxed_access, audit=audit
-                ),
-            )
-        )
-
-    def _pages(self, search: SearchService, hits: HitMaker, corpus: Corpus, offload: Offload) -> Pager:
-        return Pager(
-            search=search,
-            walks=Walks(offload=offload, quiet=search.quiet),
-            hits=hits,
-            index=self._index,
-            indexer=self.indexer,
-            corpus=corpus,
-            shelf=self._shelf,
+    ) -> WorkspaceServices:
+        """What the handles of the native provider share."""
+        return WorkspaceServices(
+            agent_id=settings.id,
+            pager=self._pager,
+            candidates=candidates,
+            refresh=self.indexer.full_scan,
+            reader=reader,
+            health=self.health,
             offload=offload,
+            decisions=Decisions(
+                agent_id=settings.id, sandboxed_access=settings.sandboxed_access, audit=audit
+            ),
         )
 
     @classmethod

@@ -124,11 +124,13 @@ class Embeddings:
         return QueryMeaning(vector=answer.matrix[0], gaps=gaps)
 
     async def probe(self) -> str | None:
-        """Why nothing can be embedded just now, None when something was."""
+        """Why a vector cannot be had now; None when one can. A failing endpoint is left to the filler."""
         if self._embedder is None:
             return "no embedding provider is configured"
+        if self._embedder.circuit.reason is not None:
+            return self._embedder.circuit.reason
         try:
-            await self._embedder.embed(["memory"])
+            await self._embedder.embed_query("memory", [("memory", 1.0)])
         except EmbeddingFailed as failure:
             return failure.message
         return None
@@ -160,7 +162,7 @@ class Embeddings:
         return found
 
     def _waiting(self) -> tuple[str, ...]:
-        if self._filler is None:  # words only: nothing is waited for
+        if self._filler is None:
             return ()
         waiting = self._pending(self._filler.refused)
         return (f"{waiting} passages cannot be found by meaning yet",) if waiting else ()
