@@ -252,3 +252,30 @@ async def test_v1_is_refused_where_it_is_switched_off_and_the_manager_is_not(ser
     v1 = await served.call("memory.search", {"query": "garage", "agentId": "main"})
     assert v1["results"]
     assert not any("provenance" in hit for hit in v1["results"])
+
+
+async def test_candidates_are_raw_hits_of_whole_entries_with_score_zero(served: Any) -> None:
+    (trigger,) = (await call(served, "candidates", kind="trigger"))["hits"]
+    assert (trigger["path"], trigger["startLine"], trigger["score"]) == ("MEMORY.md", 1, 0)
+    assert trigger["snippet"] == "- The garage opener is in the blue tin."
+    assert trigger["provenance"]["originClass"] == "agent"
+    (project,) = (
+        await call(served, "candidates", kind="project", activeProjectKeys=["github.com/acme/house"])
+    )["hits"]
+    assert (project["startLine"], project["projectKey"]) == (2, "github.com/acme/house")
+    assert (await call(served, "candidates", kind="project"))["hits"] == []
+
+
+async def test_an_origin_that_a_host_recorded_takes_trust_away(served: Any) -> None:
+    read = await served.call(
+        "memory.get", {"agentId": "main", "reference": {"providerId": "memory-sidecar", "id": "MEMORY.md"}}
+    )
+    recorded = {"agentId": "main", "path": "MEMORY.md", "originClass": "untrusted"}
+    status, _ = await served.post(
+        "/rpc/provenance.put",
+        recorded | {"revision": read["reference"]["revision"]},
+        token=served.secrets["NARROW"],
+    )
+    assert status == 200
+    answer = await call(served, "classify", relativePaths=["MEMORY.md", "memory/2026-03-04.md"])
+    assert [item["originClass"] for item in answer["classifications"]] == ["untrusted", "agent"]
