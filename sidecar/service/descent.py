@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
@@ -12,6 +13,10 @@ from sidecar.ranking.floor import Floor
 from sidecar.service.ordering import Ranked
 from sidecar.service.showing import NoHit, Windows
 from sidecar.text.prepare import CURATED
+
+_HELD_UNITS = 200
+"""Of so many units of a ranking the files are read ahead of their turn."""
+_HELD_STRIDE = 20
 
 
 class Descent:
@@ -50,6 +55,14 @@ class Descent:
         for leg in self._legs:
             leg.windows.park()
 
+    def hold(self, seconds: float) -> bool:
+        """Read the files of what follows, so that what was ranked can be named even if it changes now.
+
+        Gives up after `seconds`; True when all are read.
+        """
+        until = time.perf_counter() + seconds
+        return all(leg.hold(until) for leg in self._legs)
+
     def advance(self, most: int, steps: int) -> bool:
         """Take up to `steps` ranked units more, until there are `most` hits; gives whether it may go on."""
         for leg in self._legs:
@@ -74,6 +87,7 @@ class _Leg:
         self._found = found
         self._dropped = dropped
         self._ahead: deque[tuple[Ranked, Hit | None]] = deque()
+        self._held = -1
         self._best = self._last = 0.0
         self._ended = False
 
@@ -117,6 +131,21 @@ class _Leg:
                 return True
         return True
 
+    def hold(self, until: float) -> bool:
+        """As `Descent.hold`; comes before the first `step` after `has_more`."""
+        if self._held < 0:
+            self._held = 0
+            while len(self._ahead) < _HELD_UNITS:
+                before = len(self._ahead)
+                self._ahead.extend((ranked, None) for ranked in islice(self._ranking, _HELD_STRIDE))
+                if len(self._ahead) == before or (self._floor.final and not self._kept(self._ahead[-1][0])):
+                    break
+        for ranked, _ in islice(self._ahead, self._held, None):
+            if self.windows.hold(ranked.entry) and time.perf_counter() > until:
+                return False
+            self._held += 1
+        return True
+
     def _next(self) -> tuple[Ranked, Hit | None] | None:
         if self._ended:
             return None
@@ -129,9 +158,12 @@ class _Leg:
         return ranked, None
 
     def _keeps(self, ranked: Ranked) -> bool:
-        kept = self._floor.keeps(len(self._found), ranked.score, ranked.text, self._best or ranked.score)
+        kept = self._kept(ranked)
         self._ended = not kept and self._floor.final
         return kept
+
+    def _kept(self, ranked: Ranked) -> bool:
+        return self._floor.keeps(len(self._found), ranked.score, ranked.text, self._best or ranked.score)
 
     def _show(self, ranked: Ranked) -> Hit | None:
         shown = self.windows.show(ranked)
