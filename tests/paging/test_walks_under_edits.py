@@ -92,3 +92,26 @@ def test_a_walk_shows_each_unchanged_hit_once_and_changed_ones_never(world: Any,
 def test_in_hundreds_of_walks_no_hit_is_lost_or_repeated(world: Any, seed: int) -> None:
     """The same in full: ten times as many with `PROPERTY_CASES=10000`."""
     check_example(world, seed)
+
+
+def test_a_walk_over_files_that_no_search_has_read_yet_survives_an_edit_right_after_its_first_page(
+    make_world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All texts move before anything but the first page was shown."""
+    monkeypatch.setattr("sidecar.service.search.HELD_SECONDS", 60)
+    world = make_world()
+    world.agent.write({f"memory/{n}.md": f"The valve of house {n}.\n" for n in range(30)})
+    world.run(world.agent.scan())
+
+    async def walk() -> None:
+        agent = world.agent
+        page = await agent.page("valve", 1, min_score=0.0)
+        for number in range(30):
+            path = agent.workspace / "memory" / f"{number}.md"
+            path.write_text("above\n\n" + path.read_text())
+        following = await agent.page("valve", 50, page.next_cursor, min_score=0.0)
+        assert len({names(hit) for hit in (*page.hits, *following.hits)}) == 30
+        assert {hit.reference.fragment for hit in following.hits} == {"L3-L3"}
+        assert following.coverage == "complete"
+
+    world.run(walk())
