@@ -115,3 +115,29 @@ def test_a_walk_over_files_that_no_search_has_read_yet_survives_an_edit_right_af
         assert following.coverage == "complete"
 
     world.run(walk())
+
+
+def test_entries_of_two_projects_that_say_the_same_are_two_hits_and_one_when_one_is_gone(world: Any) -> None:
+    """Equal lines have equal names: the later hit never takes the copy that belongs to the earlier one."""
+    same = "  " + "valve lantern " * 60
+    entries = [f"- one <!-- project: a -->\n{same}\n", f"- two <!-- project: b -->\n{same}\n"]
+    path = world.agent.workspace / "memory" / "a.md"
+
+    async def walk() -> None:
+        agent = world.agent
+        for left in ("".join(entries), entries[0], entries[1]):
+            agent.write({"memory/a.md": "".join(entries), "memory/b.md": "valve valve lantern\n"})
+            await agent.scan()
+            ranking = (await agent.page("valve lantern", 200, min_score=0.0)).hits
+            page = await agent.page("valve lantern", 1, min_score=0.0)
+            path.write_text(left)
+            following = (await agent.page("valve lantern", 50, page.next_cursor, min_score=0.0)).hits
+            places = [(hit.path, hit.reference.fragment) for hit in following]
+            assert len(set(places)) == len(places)
+            copies = {names(hit) for hit in ranking if hit.lines.chars is not None}
+            assert len(copies) == 2
+            for copy in copies:
+                shown = [names(hit) for hit in (*page.hits, *following)].count(copy)
+                assert shown == left.count(same), (copy, left)
+
+    world.run(walk())
