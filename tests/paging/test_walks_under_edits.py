@@ -141,3 +141,32 @@ def test_entries_of_two_projects_that_say_the_same_are_two_hits_and_one_when_one
                 assert shown == left.count(same), (copy, left)
 
     world.run(walk())
+
+
+def test_the_other_places_of_a_text_are_cited_as_far_as_they_still_hold_it(world: Any) -> None:
+    """Each place is proven again, and named once although two copies of a file have become one."""
+    text = "The valve of the cellar.\n"
+    spaced = f"{text}\n{'filler ' * 99}\n\n{text}"
+    world.agent.write({"memory/2026-01-02.md": spaced, "memory/b.md": text, "memory/c.md": "valve valve\n"})
+    world.run(world.agent.scan())
+
+    async def walk() -> None:
+        agent = world.agent
+        page = await agent.page("valve", 1, min_score=0.0)
+        assert page.hits[0].path == "memory/c.md"
+
+        async def places() -> list[str]:
+            hits = (await agent.page("valve", 50, page.next_cursor, min_score=0.0)).hits
+            return [place.label for place in next(hit for hit in hits if "cellar" in hit.excerpt).citations]
+
+        assert set(await places()) == {
+            "memory/2026-01-02.md#L1-L1",
+            "memory/2026-01-02.md#L5-L5",
+            "memory/b.md#L1-L1",
+        }
+        (agent.workspace / "memory" / "b.md").unlink()
+        assert set(await places()) == {"memory/2026-01-02.md#L1-L1", "memory/2026-01-02.md#L5-L5"}
+        (agent.workspace / "memory" / "2026-01-02.md").write_text("above\n" + text)
+        assert await places() == ["memory/2026-01-02.md#L2-L2"]
+
+    world.run(walk())
