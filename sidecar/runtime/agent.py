@@ -12,12 +12,15 @@ from sidecar.corpus.scan import Corpus
 from sidecar.corpus.watch import Watcher
 from sidecar.domain.errors import SettingsError, SidecarError
 from sidecar.domain.provider import MemoryProvider
-from sidecar.embedding.contract import Embedder
+from sidecar.embedding.guarded import GuardedEmbedder
 from sidecar.index.agent_index import AgentIndex
+from sidecar.service.audit import Audit
 from sidecar.service.candidates import CandidateService
+from sidecar.service.decisions import Decisions
 from sidecar.service.documents import LAYOUT
+from sidecar.service.embeddings import Embeddings
 from sidecar.service.health import HealthReport
-from sidecar.service.hits import HitMaker, RecordedOrigin, none_recorded
+from sidecar.service.hits import HitMaker, RecordedOrigin
 from sidecar.service.indexing import Indexer, Progress
 from sidecar.service.offload import Offload
 from sidecar.service.paging import Pager
@@ -43,24 +46,21 @@ class AgentRuntime:
         index: AgentIndex,
         corpus: Corpus,
         watch: WatchSettings,
-        embedder: Embedder | None,
-        embedding_provider: str,
+        embeddings: Embeddings,
         offload: Offload,
-        recorded_origin: RecordedOrigin = none_recorded,
+        audit: Audit,
+        recorded_origin: RecordedOrigin,
     ) -> None:
         self._index = index
         self._shelf = Shelf(corpus)
         self._watcher = Watcher(corpus, mode=watch.mode, poll_seconds=watch.poll_seconds)
         self._tasks: list[asyncio.Task[None]] = []
+        self.embeddings = embeddings
         self.indexer = Indexer(
-            corpus=corpus, index=index, watcher=self._watcher, embedder=embedder, offload=offload
+            corpus=corpus, index=index, watcher=self._watcher, embeddings=embeddings, offload=offload
         )
         self.health = HealthReport(
-            index=index,
-            indexer=self.indexer,
-            watcher=self._watcher,
-            embedder=embedder,
-            embedding_provider=embedding_provider,
+            index=index, indexer=self.indexer, watcher=self._watcher, embeddings=embeddings
         )
         hits = HitMaker(PROVIDER_ID, recorded_origin)
         search = SearchService(
@@ -69,8 +69,7 @@ class AgentRuntime:
             corpus=corpus,
             shelf=self._shelf,
             indexer=self.indexer,
-            embedder=embedder,
-            embedding_provider=embedding_provider,
+            embeddings=embeddings,
             offload=offload,
             search_sources=settings.search_sources,
         )
@@ -95,7 +94,9 @@ class AgentRuntime:
                 reader=Reader(corpus, PROVIDER_ID),
                 health=self.health,
                 offload=offload,
-                sandboxed_access=settings.sandboxed_access,
+                decisions=Decisions(
+                    agent_id=settings.id, sandboxed_access=settings.sandboxed_access, audit=audit
+                ),
             )
         )
         self.manager = (
@@ -112,9 +113,10 @@ class AgentRuntime:
         directory: Path,
         watch: WatchSettings,
         embeddings: EmbeddingSettings,
-        embedder: Embedder | None,
+        embedder: GuardedEmbedder | None,
         offload: Offload,
-        recorded_origin: RecordedOrigin = none_recorded,
+        audit: Audit,
+        recorded_origin: RecordedOrigin,
     ) -> AgentRuntime:
         """Open the agent's index, repairing what needs it, and build everything over it."""
         if settings.workspace is None:
@@ -124,8 +126,9 @@ class AgentRuntime:
             [ExtraPath(extra.path, extra.pattern) for extra in settings.extra_paths],
             settings.exclude,
         )
+        model = embedder.identity if embedder is not None else None
         index = await AgentIndex.open(
-            directory, layout=LAYOUT, model=embedder.identity if embedder is not None else None
+            directory, layout=LAYOUT, model=model, awaits_model=embedder is not None and model is None
         )
         for repair in index.repairs:
             log.warning("repaired: %s", repair, extra={"agent": settings.id})
@@ -134,23 +137,34 @@ class AgentRuntime:
             index=index,
             corpus=corpus,
             watch=watch,
-            embedder=embedder,
-            embedding_provider=embeddings.provider,
+            embeddings=Embeddings(
+                provider=embeddings.provider,
+                embedder=embedder,
+                index=index,
+                on_failure=embeddings.on_failure,
+            ),
             offload=offload,
             recorded_origin=recorded_origin,
+            audit=audit,
         )
 
     def start(self) -> None:
         """Begin to follow the workspace."""
         self._tasks = [
             asyncio.create_task(self.indexer.run(), name="indexer"),
+            asyncio.create_task(self.embeddings.run(), name="vectors"),
             asyncio.create_task(self._maintain(), name="maintenance"),
         ]
 
     async def refresh(
-        self, *, rebuild: bool = False, purge: bool = False, progress: Progress | None = None
+        self,
+        *,
+        rebuild: bool = False,
+        purge: bool = False,
+        vectors: bool = True,
+        progress: Progress | None = None,
     ) -> dict[str, object]:
-        """One scan to completion; gives the counts."""
+        """One scan to completion, with `vectors` also those of an endpoint unless it fails; gives counts."""
         if rebuild:
             await self.indexer.rebuild(progress)
         else:
@@ -158,6 +172,7 @@ class AgentRuntime:
         if purge:
             self._shelf.clear()
             await self.indexer.purge()
+        await self.embeddings.catch_up(whole=vectors)
         _, files = self.health.ready()
         totals = self._index.view().total("memory")
         return {"files": files["indexed"], "units": totals.units, "blocks": totals.blocks}

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from sidecar.corpus.watch import Watcher
 from sidecar.domain.corpus import Skipped
 from sidecar.domain.provider import Health
-from sidecar.embedding.contract import Embedder
 from sidecar.index.agent_index import AgentIndex
+from sidecar.service.embeddings import Embeddings
 from sidecar.service.indexing import Indexer
 
 MOST_NAMED = 100
@@ -27,18 +27,16 @@ class HealthReport:
         index: AgentIndex,
         indexer: Indexer,
         watcher: Watcher,
-        embedder: Embedder | None,
-        embedding_provider: str,
+        embeddings: Embeddings,
     ) -> None:
         self._index = index
         self._indexer = indexer
         self._watcher = watcher
-        self._embedder = embedder
-        self._embedding_provider = embedding_provider
+        self._embeddings = embeddings
 
     async def report(self) -> Health:
         """The status word, why it is not `ready`, and the details."""
-        reasons = self._indexer.gaps()
+        reasons = (*self._indexer.gaps(), *self._embeddings.gaps())
         return Health(
             status="degraded" if reasons else "ready",
             message="; ".join(reasons) or None,
@@ -78,29 +76,18 @@ class HealthReport:
                 "repairs": list(self._index.repairs),
             },
             "watch": _without_none({"mode": watch.mode, "reason": watch.reason, "folders": watch.folders}),
-            "embeddings": self._embeddings(),
+            "embeddings": self._embeddings.details(),
             "work": {
                 "scans": work.scans,
                 "filesRead": work.files_read,
                 "filesIndexed": work.files_indexed,
                 "filesRemoved": work.files_removed,
-                "blocksEmbedded": work.blocks_embedded,
+                "blocksEmbedded": self._embeddings.embedded,
             },
             "skipped": _named(skipped),
             "skippedCount": len(skipped),
             "partlyIndexed": _named(noted),
             "unreadable": _named(scan.unreadable if scan else ()),
-        }
-
-    def _embeddings(self) -> dict[str, object]:
-        if self._embedder is None:
-            return {"provider": "none", "searchMode": "fts-only"}
-        identity = self._embedder.identity
-        return {
-            "provider": self._embedding_provider,
-            "model": identity.name,
-            "dimensions": identity.dimensions,
-            "searchMode": "hybrid",
         }
 
 

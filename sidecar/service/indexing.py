@@ -9,23 +9,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Literal
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from sidecar.corpus.rules import UNKNOWN_STATE
 from sidecar.corpus.scan import Corpus
 from sidecar.corpus.watch import Hints, Watcher
 from sidecar.domain.corpus import FileStamp, Scan, Skipped, SourceFile
-from sidecar.domain.errors import CorpusError, Unavailable
-from sidecar.embedding.contract import Embedder
+from sidecar.domain.errors import CorpusError
 from sidecar.index.agent_index import AgentIndex
 from sidecar.index.documents import IndexDocument
 from sidecar.index.entries import DocumentEntry
 from sidecar.service.documents import Unchanged, document_of
+from sidecar.service.embeddings import Embeddings
 from sidecar.service.offload import Offload
 
 log = logging.getLogger(__name__)
@@ -33,7 +31,6 @@ log = logging.getLogger(__name__)
 BATCH_FILES = 128
 BATCH_BYTES = 1024 * 1024
 SETTLED_NS = 2_000_000_000
-BACKFILL_BLOCKS = 256
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
 Progress = Callable[[int, int], None]
@@ -46,7 +43,6 @@ class Work(msgspec.Struct):
     files_read: int = 0
     files_indexed: int = 0
     files_removed: int = 0
-    blocks_embedded: int = 0
     scans: int = 0
 
 
@@ -69,16 +65,15 @@ class Indexer:
         corpus: Corpus,
         index: AgentIndex,
         watcher: Watcher,
-        embedder: Embedder | None,
+        embeddings: Embeddings,
         offload: Offload,
     ) -> None:
         self._corpus = corpus
         self._index = index
         self._watcher = watcher
-        self._embedder = embedder
+        self._embeddings = embeddings
         self._offload = offload
         self._turn = asyncio.Lock()
-        self._embedding_failure: str | None = None
         self.first_scan = asyncio.Event()
         self.failure: str | None = None
         self.work = Work()
@@ -93,7 +88,7 @@ class Indexer:
         return self.last_scan.folders if self.last_scan is not None else ()
 
     def gaps(self) -> tuple[str, ...]:
-        """Why an answer may miss something just now; empty when the index is whole."""
+        """Why an answer may miss words just now; empty when all of them are indexed."""
         reasons = []
         if self.failure is not None:
             reasons.append(self.failure)
@@ -101,8 +96,6 @@ class Indexer:
             reasons.append("the first scan is still being indexed")
         for folder in self.last_scan.unreadable if self.last_scan is not None else ():
             reasons.append(f"{folder.path} cannot be read ({folder.reason})")
-        if self._embedding_failure is not None:
-            reasons.append(f"embeddings are failing: {self._embedding_failure}")
         return tuple(reasons)
 
     def look_again(self, paths: Collection[str] | None) -> None:
@@ -219,7 +212,7 @@ class Indexer:
             self.pending -= len(batch)
             if progress is not None:
                 progress(total - self.pending, total)
-        await self._backfill()
+        self._embeddings.wake()
         return changed
 
     async def _apply_batch(self, batch: Sequence[SourceFile]) -> int:
@@ -242,7 +235,9 @@ class Indexer:
         self.work.files_read += len(batch)
         self.work.files_indexed += len(documents)
         self.work.files_removed += len(gone)
-        vectors = await self._embed({block.hash: block.text for doc in documents for block in doc.blocks})
+        vectors = await self._embeddings.immediate(
+            {block.hash: block.text for document in documents for block in document.blocks}
+        )
         await self._index.apply(documents, gone, restamps, vectors)
         return len(documents) + len(gone)
 
@@ -257,34 +252,6 @@ class Indexer:
         # A file that changed a moment ago could change again within one tick of its clock, unseen.
         settled = time.time_ns() - read.file.stamp.ctime_ns > SETTLED_NS and read.note != "changing"
         return document_of(read, settled=settled, known_hash=known_hash)
-
-    async def _embed(self, texts: Mapping[bytes, str]) -> dict[bytes, NDArray[np.float32]]:
-        """The vectors of the texts that are not cached; none while the embedding service fails."""
-        if self._embedder is None or not texts:
-            return {}
-        cached = await self._index.known_vectors(list(texts))
-        missing = [digest for digest in texts if digest not in cached]
-        if not missing:
-            return {}
-        try:
-            matrix = await self._embedder.embed([texts[digest] for digest in missing], "document")
-        except Unavailable as error:
-            self._embedding_failure = error.message
-            return {}
-        self._embedding_failure = None
-        self.work.blocks_embedded += len(missing)
-        return dict(zip(missing, matrix, strict=True))
-
-    async def _backfill(self) -> None:
-        """Embed what an earlier failure or a change of model left without a vector."""
-        while self._embedder is not None:
-            pending = await self._index.pending_blocks(BACKFILL_BLOCKS)
-            if not pending:
-                return
-            vectors = await self._embed(dict(pending))
-            if not vectors:
-                return
-            await self._index.add_vectors(vectors)
 
 
 def _differs(entry: DocumentEntry | None, file: SourceFile) -> bool:

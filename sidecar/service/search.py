@@ -17,15 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidecar.corpus.scan import Corpus
-from sidecar.domain.errors import Unavailable
 from sidecar.domain.memory import Hit, SearchRequest, Source
-from sidecar.embedding.contract import Embedder
 from sidecar.index.agent_index import AgentIndex
 from sidecar.index.view import View
 from sidecar.ranking.floor import Floor
 from sidecar.ranking.fusion import fuse
 from sidecar.ranking.parameters import DEFAULT, Parameters
 from sidecar.service.descent import Descent
+from sidecar.service.embeddings import Embeddings
 from sidecar.service.hits import HitMaker
 from sidecar.service.indexing import Indexer
 from sidecar.service.legs import WeightedTerm, lexical_leg, vector_leg, weigh, weighted_words
@@ -74,8 +73,7 @@ class SearchService:
         corpus: Corpus,
         shelf: Shelf,
         indexer: Indexer,
-        embedder: Embedder | None,
-        embedding_provider: str,
+        embeddings: Embeddings,
         offload: Offload,
         search_sources: tuple[Source, ...],
         today: Callable[[], datetime.date] = datetime.date.today,
@@ -86,8 +84,7 @@ class SearchService:
         self._corpus = corpus
         self._shelf = shelf
         self._indexer = indexer
-        self._embedder = embedder
-        self._embedding_provider = embedding_provider
+        self._embeddings = embeddings
         self._offload = offload
         self._search_sources = search_sources
         self._today = today
@@ -134,11 +131,12 @@ class SearchService:
         sources = self.sources(request)
         weighted = weigh(view, sources, terms)
         vector = None
-        if self._embedder is not None and weighted and not request.lexical_only:
-            try:
-                vector = await self._embedder.embed_query(query, weighted_words(query, weighted))
-            except Unavailable as error:
-                partial.append(f"meaning was not searched: {error.message}")
+        hybrid = self._embeddings.enabled and not request.lexical_only
+        if hybrid and weighted:
+            meaning = await self._embeddings.of_query(view, query, weighted_words(query, weighted))
+            vector = meaning.vector
+            hybrid = vector is not None
+            partial += meaning.gaps
         walked = await self._offload.run(
             lambda: self._walk(view, sources, weighted, vector, request, floor, paged)
         )
@@ -147,8 +145,8 @@ class SearchService:
             hits=walked.hits,
             partial=tuple(dict.fromkeys(partial)),
             notices=tuple(notices),
-            hybrid=self._embedder is not None,
-            embedding_provider=self._embedding_provider if self._embedder is not None else "none",
+            hybrid=hybrid,
+            embedding_provider=self._embeddings.provider,
             rest=walked.rest,
         )
 

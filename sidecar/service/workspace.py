@@ -9,8 +9,9 @@ from sidecar.domain.authority import CallerContext
 from sidecar.domain.errors import AccessDenied, ProviderFailed
 from sidecar.domain.memory import GetRequest, Page, ReadResult, SearchRequest
 from sidecar.domain.provider import CandidateRequest, Capabilities, Health, Purpose
-from sidecar.policy.access import Deny, SandboxedAccess, full_health, read_memory
+from sidecar.policy.access import Operation
 from sidecar.service.candidates import CandidateService
+from sidecar.service.decisions import Decisions
 from sidecar.service.health import HealthReport
 from sidecar.service.offload import Offload
 from sidecar.service.paging import Pager
@@ -33,7 +34,7 @@ class WorkspaceServices:
     refresh: Callable[[], Awaitable[object]]
     health: HealthReport
     offload: Offload
-    sandboxed_access: SandboxedAccess
+    decisions: Decisions
 
 
 class WorkspaceProvider:
@@ -62,14 +63,14 @@ class WorkspaceHandle:
 
     async def search(self, request: SearchRequest) -> Page:
         """A page of the best hits; none, and why, for a caller that may not read (spec §5.4)."""
-        denied = self._denied()
+        denied = self._denied("search")
         if denied is not None:
             return Page(hits=(), warning=f"{PROVIDER_ID}: stored memories were not searched: {denied}")
         return await self._services.pager.page(request, self._context)
 
     async def candidates(self, request: CandidateRequest) -> Page:
         """The entries that a host may inject by itself; none, and why, for a caller that may not read."""
-        denied = self._denied()
+        denied = self._denied("candidates")
         if denied is not None:
             return Page(hits=(), warning=f"{PROVIDER_ID}: stored memories were not listed: {denied}")
         found = await self._services.candidates.candidates(request)
@@ -81,7 +82,7 @@ class WorkspaceHandle:
 
     async def get(self, request: GetRequest) -> ReadResult:
         """The text of a reference; a caller that may not read is refused."""
-        denied = self._denied()
+        denied = self._denied("get")
         if denied is not None:
             raise AccessDenied(f"{PROVIDER_ID}: memory access denied: {denied}")
         return await self._services.offload.run(lambda: self._services.reader.get(request))
@@ -89,16 +90,13 @@ class WorkspaceHandle:
     async def health(self) -> Health:
         """How the index is; callers that may not read get the status word alone."""
         report = await self._services.health.report()
-        services = self._services
-        if full_health(
-            self._context.authority, services.agent_id, sandboxed_access=services.sandboxed_access
-        ):
+        if self._services.decisions.full_health(self._context):
             return report
         return Health(status=report.status)
 
     async def refresh(self) -> None:
         """One scan of the workspace to its end; a caller that may not read is refused."""
-        denied = self._denied()
+        denied = self._denied("refresh")
         if denied is not None:
             raise AccessDenied(f"{PROVIDER_ID}: memory access denied: {denied}")
         await self._services.refresh()
@@ -106,9 +104,5 @@ class WorkspaceHandle:
     async def close(self) -> None:
         """A handle holds nothing of the shared services."""
 
-    def _denied(self) -> str | None:
-        services = self._services
-        verdict = read_memory(
-            self._context.authority, services.agent_id, sandboxed_access=services.sandboxed_access
-        )
-        return verdict.reason if isinstance(verdict, Deny) else None
+    def _denied(self, operation: Operation) -> str | None:
+        return self._services.decisions.denied(operation, self._context)
