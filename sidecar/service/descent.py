@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from bisect import insort
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -16,6 +18,10 @@ from sidecar.ranking.likeness import DEMOTED, Likeness, said
 from sidecar.service.ordering import Ranked
 from sidecar.service.showing import NoHit, Windows
 from sidecar.text.prepare import CURATED
+
+_HELD_UNITS = 200
+"""Of so many units of a ranking the files are read ahead of their turn."""
+_HELD_STRIDE = 20
 
 
 class Descent:
@@ -54,6 +60,14 @@ class Descent:
         """Hold less until `advance`, which takes the text of what was indexed for what is there."""
         for leg in self._legs:
             leg.windows.park()
+
+    def hold(self, seconds: float) -> bool:
+        """Read the files of what follows, so that what was ranked can be named even if it changes now.
+
+        Gives up after `seconds`; True when all are read.
+        """
+        until = time.perf_counter() + seconds
+        return all(leg.hold(until) for leg in self._legs)
 
     def advance(self, most: int, steps: int) -> bool:
         """Take up to `steps` ranked units more, until there are `most` hits; gives whether it may go on."""
@@ -99,6 +113,7 @@ class _Leg:
         self._likeness = likeness
         self._ahead: deque[_Next] = deque()
         self._demoted: list[_Next] = []
+        self._held = -1
         self._best = self._last = 0.0
         self._ended = False
 
@@ -156,6 +171,23 @@ class _Leg:
             return True
         return True
 
+    def hold(self, until: float) -> bool:
+        """As `Descent.hold`; comes before the first `step` after `has_more`."""
+        if self._held < 0:
+            self._held = 0
+            while len(self._ahead) < _HELD_UNITS:
+                before = len(self._ahead)
+                self._ahead.extend(map(_Next, islice(self._ranking, _HELD_STRIDE)))
+                if len(self._ahead) == before or (
+                    self._floor.final and not self._kept(self._ahead[-1].ranked)
+                ):
+                    break
+        for following in islice(self._ahead, self._held, None):
+            if self.windows.hold(following.ranked.entry) and time.perf_counter() > until:
+                return False
+            self._held += 1
+        return True
+
     def _next(self) -> _Next | None:
         """The best of what comes next in the ranking and what was demoted."""
         if self._ended:
@@ -186,9 +218,12 @@ class _Leg:
         insort(self._demoted, demoted, key=lambda waiting: -waiting.ranked.score)
 
     def _keeps(self, ranked: Ranked) -> bool:
-        kept = self._floor.keeps(len(self._found), ranked.score, ranked.text, self._best or ranked.score)
+        kept = self._kept(ranked)
         self._ended = not kept and self._floor.final
         return kept
+
+    def _kept(self, ranked: Ranked) -> bool:
+        return self._floor.keeps(len(self._found), ranked.score, ranked.text, self._best or ranked.score)
 
     def _show(self, ranked: Ranked) -> Hit | None:
         shown = self.windows.show(ranked)

@@ -71,10 +71,11 @@ class Present:
             parts=kept.parts,
         )
         hit = self._hits.hit(found, file.lines, where)
-        twins = [
-            self._hits.citation(*twin) for place in kept.twins if (twin := self._twin(place)) is not None
-        ]
-        return msgspec.structs.replace(hit, citations=(*hit.citations, *twins)) if twins else hit
+        cited = {citation.label: citation for citation in hit.citations}
+        for twin in filter(None, map(self._twin, kept.twins)):
+            citation = self._hits.citation(*twin)
+            cited.setdefault(citation.label, citation)  # of two copies in one file, one may be gone
+        return msgspec.structs.replace(hit, citations=tuple(cited.values()))
 
     def _twin(self, place: Place) -> tuple[str, Sequence[str], LineRange] | None:
         where = self._where(place)

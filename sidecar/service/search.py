@@ -35,6 +35,8 @@ from sidecar.service.showing import Windows
 from sidecar.text.terms import QUERY_TERMS, query_terms
 
 MOST_QUERY_CHARACTERS = 8192
+HELD_SECONDS = 0.001
+"""What a first page spends at most on reading files for its walk; hardly anything once they are kept."""
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,5 +188,7 @@ class SearchService:
             descent.take(ranking, windows, request.max_results)
         hits, dropped = descent.hits, frozenset(descent.dropped)
         more = paged and len(hits) >= request.max_results and descent.has_more()
-        descent.park()
+        if more:
+            descent.park()
+            descent.hold(HELD_SECONDS)
         return _Walked(hits, dropped, moved, descent if more else None)

@@ -81,6 +81,13 @@ class Windows:
         self._proven = False
         self._score = None
 
+    def hold(self, entry: DocumentEntry) -> bool:
+        """Keep the lines of a document as it was indexed for `show`; whether that was new. After `park`."""
+        if entry.document_id in self._lines:
+            return False
+        self._lines[entry.document_id] = self._shelf.indexed(entry)
+        return True
+
     def _window(
         self, entry: DocumentEntry, ordinal: int, base: int, curated: bool
     ) -> tuple[int, int, list[Span], int]:

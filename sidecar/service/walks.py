@@ -1,7 +1,7 @@
 """Walks: the hits of a search beyond its first page, as names of texts, kept for a while (spec §5.1).
 
-A walk is begun by a first page that leaves hits over. What is left is written down by a task of its own, in
-short steps while no search runs, or at once when somebody waits for it.
+A walk is begun by a first page that leaves hits over. What is left is written down by a task of its own: the
+files are read at once, the rest follows in short steps while no search runs, or sooner for whoever waits.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ MOST_KEPT_HITS = 16_384
 """Of all walks together, about 8 MB."""
 MOST_UNWRITTEN = 64
 STEP_UNITS = 8
+HOLD_SECONDS = 0.005
 LONGEST_WAIT_SECONDS = 0.02
 
 EXPIRED = "this memory cursor has expired; search again"
@@ -71,6 +72,7 @@ class Walk:
         self.hits: tuple[KeptHit, ...] = ()
         self.dropped: frozenset[str] = frozenset()
         self.written = asyncio.Event()
+        self.held = False
         self.awaited = False
         self.failed = False
 
@@ -160,7 +162,7 @@ class Walks:
             while self._unwritten:
                 walk_id = self._unwritten[0]
                 walk = self._walks[walk_id]
-                if not walk.awaited:
+                if walk.held and not walk.awaited:
                     await self._quiet(LONGEST_WAIT_SECONDS)
                 if self._unwritten and self._unwritten[0] == walk_id:
                     await self._write_some(walk_id, walk)
@@ -173,6 +175,9 @@ class Walks:
         if rest is None:
             return
         try:
+            if not walk.held:
+                walk.held = await self._offload.run(lambda: rest.hold(HOLD_SECONDS))
+                return
             hits = await self._offload.run(lambda: _written(rest, walk.first, steps))
         except Exception:  # the ranking cannot be continued: whoever asks for it is told, the others go on
             log.exception("a search could not be continued")

@@ -228,7 +228,7 @@ def test_a_refresh_is_one_scan_to_its_end(told: World) -> None:
     told.run(check())
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(
     st.lists(
         st.sampled_from(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -171,4 +172,53 @@ async def test_texts_that_move_change_or_vanish_between_pages(launcher: Any, wor
     assert first["reference"]["revision"] == ranking[2]["reference"]["revision"]
     assert following["coverage"] == "partial"
     assert "2 files changed" in following["warning"]
+    assert service.stop() == 0
+
+
+@pytest.mark.slow
+async def test_walks_beside_a_writer_that_never_rests(launcher: Any, workspace: Path) -> None:
+    """Texts that only move come exactly once, rewritten ones never after that, and nothing comes twice."""
+    folder = workspace / "memory"
+    folder.mkdir()
+    for number in range(60):
+        (folder / f"n{number}.md").write_text(f"The lantern number {number} hangs in room {number * 7}.\n")
+    service = launcher.serve(workspace, environment=WORDS_ONLY)
+    await service.ready()
+    rewritten: set[str] = set()
+    stop = asyncio.Event()
+
+    async def writer() -> None:
+        turn = 0
+        while not stop.is_set():
+            turn += 1
+            path = folder / f"n{turn % 20}.md"
+            path.write_text(f"line {turn}\n\n" + path.read_text())
+            if turn % 3 == 0 and turn // 3 < 20:
+                number = 20 + turn // 3
+                (folder / f"n{number}.md").write_text(f"The lantern was sold {'again ' * (turn % 5)}.\n")
+                rewritten.add(f"memory/n{number}.md")
+            await asyncio.sleep(0.002)
+
+    writing = asyncio.create_task(writer())
+    try:
+        for sizes in ((7, 11, 3), (1, 19, 5), (20, 20, 20), (4, 4, 4)):
+            gone = set(rewritten)
+            page = await service.search(**ASKED, maxResults=sizes[0])
+            first = {hit["reference"]["id"] for hit in page["hits"]}
+            seen = [(hit["reference"]["id"], hit["reference"]["revision"]) for hit in page["hits"]]
+            late: set[str] = set()
+            turn = 0
+            while "nextCursor" in page:
+                turn += 1
+                late |= rewritten
+                page = await service.search(**ASKED, maxResults=sizes[turn % 3], cursor=page["nextCursor"])
+                seen += [(hit["reference"]["id"], hit["reference"]["revision"]) for hit in page["hits"]]
+                for hit in page["hits"]:
+                    assert hit["reference"]["id"] not in late - gone - first, "a rewritten text was shown"
+            assert len(set(seen)) == len(seen)
+            still = {f"memory/n{number}.md" for number in range(40, 60)}
+            assert still <= {path for path, _ in seen}
+    finally:
+        stop.set()
+        await writing
     assert service.stop() == 0

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from paging_world import World
+from paging_world import World, cases
 
 Block = tuple[list[str], frozenset[str] | None]
 """Lines of one entry and its project keys; None where they are malformed."""
@@ -80,12 +81,22 @@ def check(world: World, note: list[Block], active: list[str] | None) -> None:
             assert number in shown, line
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(note=NOTES, active=ACTIVE)
 def test_windows_never_cross_a_project_border_and_filters_hold(
     world: Any, note: list[Block], active: list[str] | None
 ) -> None:
     """Absent and empty keys filter nothing; with keys an entry passes only if all of its own are active."""
+    check(world, note, active)
+
+
+@pytest.mark.slow
+@settings(max_examples=cases(1000) // 5)
+@given(note=NOTES, active=ACTIVE)
+def test_no_window_in_hundreds_of_notes_crosses_a_project_border(
+    world: Any, note: list[Block], active: list[str] | None
+) -> None:
+    """The same in full: ten times as many with `PROPERTY_CASES=10000`."""
     check(world, note, active)
 
 
