@@ -15,6 +15,7 @@ from sidecar.domain.provider import MemoryProvider
 from sidecar.embedding.contract import Embedder
 from sidecar.index.agent_index import AgentIndex
 from sidecar.service.documents import LAYOUT
+from sidecar.service.feeds import NoteFeed
 from sidecar.service.health import HealthReport
 from sidecar.service.indexing import Indexer, Progress
 from sidecar.service.offload import Offload
@@ -48,7 +49,7 @@ class AgentRuntime:
         self._watcher = Watcher(corpus, mode=watch.mode, poll_seconds=watch.poll_seconds)
         self._tasks: list[asyncio.Task[None]] = []
         self.indexer = Indexer(
-            corpus=corpus, index=index, watcher=self._watcher, embedder=embedder, offload=offload
+            feed=NoteFeed(corpus), index=index, watcher=self._watcher, embedder=embedder, offload=offload
         )
         self.health = HealthReport(
             index=index,
