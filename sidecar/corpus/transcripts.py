@@ -70,7 +70,7 @@ class TranscriptCorpus:
         self._generated: Mapping[str, str] = {}
 
     def scan(self) -> Scan:
-        """Every admitted file, by name. A missing folder has none; one that cannot be listed is unreadable."""
+        """Every admitted file by name: none in a missing folder; one that cannot be listed is unreadable."""
         files: list[SourceFile] = []
         skipped: list[Skipped] = []
         try:
@@ -198,7 +198,7 @@ class TranscriptCorpus:
         return SourceFile(path=path, root=0, relative=name, stamp=stamp_of(status), source="sessions")
 
     def _read_store(self) -> None:
-        """Take up which sessions were made by machinery, if the store changed. One that is odd says nothing."""
+        """Take up which sessions were made by machinery, if the store changed; an odd one says nothing."""
         try:
             descriptor = opening.open_regular(self._real, STORE)
         except CorpusError:

@@ -1,4 +1,4 @@
-"""What an indexer follows: a corpus, and how its files become documents. `NoteFeed` is the Markdown memory."""
+"""What an indexer follows: a corpus, and how its files become documents. `NoteFeed` is for Markdown."""
 
 from __future__ import annotations
 

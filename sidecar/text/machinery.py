@@ -24,7 +24,9 @@ _HEARTBEAT_STARTS = (
     "[OpenClaw wake",
     "Run the following periodic tasks",
 )
-_HEARTBEAT_END = re.compile(r"\b(?:reply|respond|answer)(?: only)?(?: with)?:? [\"'`]?HEARTBEAT_OK[\"'`]?\.?\Z", re.I)
+_HEARTBEAT_END = re.compile(
+    r"\b(?:reply|respond|answer)(?: only)?(?: with)?:? [\"'`]?HEARTBEAT_OK[\"'`]?\.?\Z", re.I
+)
 _EXEC = re.compile(
     r"exec finished\b|exec (?:completed|failed) \([a-z0-9_-]{1,64}, (?:code -?\d+|signal [^)]+)\)"
     r"|an async command (?:you ran earlier|the user already approved) has completed\b",
@@ -78,4 +80,6 @@ def _is_action(text: str) -> bool:
 
 
 def _is_heartbeat_prompt(text: str) -> bool:
-    return text.startswith(_HEARTBEAT_STARTS) or _HEARTBEAT_END.search(text, max(0, len(text) - 80)) is not None
+    return (
+        text.startswith(_HEARTBEAT_STARTS) or _HEARTBEAT_END.search(text, max(0, len(text) - 80)) is not None
+    )

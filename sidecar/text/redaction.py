@@ -3,8 +3,8 @@
 Covered, each in the forms in which they are pasted into conversations:
 
 - private key blocks (PEM, also in one line; one that never ends runs to the end)
-- tokens that their issuer marked with a prefix (OpenAI, Anthropic, GitHub, GitLab, Slack, AWS, Google, Stripe,
-  Hugging Face, npm, PyPI, SendGrid, Telegram bots and others), and JSON web tokens
+- tokens that their issuer marked with a prefix (OpenAI, Anthropic, GitHub, GitLab, Slack, AWS, Google,
+  Stripe, Hugging Face, npm, PyPI, SendGrid, Telegram bots and others), and JSON web tokens
 - `Authorization:` headers, and `Bearer` with anything that looks like a token
 - passwords in addresses (`scheme://user:password@host`)
 - values given to a name that says secret: `API_KEY=...`, `"password": "..."`, `--token ...`
@@ -22,8 +22,7 @@ _KEY_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _KEY_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _EDGE = r"(?<![A-Za-z0-9_-])"
 _ISSUED = re.compile(
-    _EDGE
-    + r"(?:(?:sk|rk|pk)-[A-Za-z0-9_-]{16,4096}"
+    _EDGE + r"(?:(?:sk|rk|pk)-[A-Za-z0-9_-]{16,4096}"
     r"|(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{10,256}|whsec_[A-Za-z0-9+/=]{16,256}"
     r"|gh[pousr]_[A-Za-z0-9]{20,512}|github_pat_[A-Za-z0-9_]{20,512}|gl(?:pat|ptt|dt|rt|soat)-[A-Za-z0-9_.-]{16,512}"
     r"|xox[abceoprs]-[A-Za-z0-9-]{10,512}|xapp-[A-Za-z0-9-]{10,512}"
@@ -43,10 +42,12 @@ _HEADER = re.compile(
     r"[^\s\"',]{4,8192}",
     re.IGNORECASE,
 )
-_BEARER = re.compile(r"\b(bearer\s{1,3})(?=[A-Za-z._~+/=-]{0,128}\d)[A-Za-z0-9._~+/=-]{12,8192}", re.IGNORECASE)
+_BEARER = re.compile(
+    r"\b(bearer\s{1,3})(?=[A-Za-z._~+/=-]{0,128}\d)[A-Za-z0-9._~+/=-]{12,8192}", re.IGNORECASE
+)
 _IN_ADDRESS = re.compile(r"(://[^\s/:@]{0,256}:)[^\s/]{1,256}@")
 _NAMED = re.compile(
-    r"((?:(?<![A-Za-z0-9])(?:(?:api|access|private|secret|auth|client|session|refresh|encryption|signing)[_ -]?"
+    r"((?:(?<![A-Za-z0-9])(?:(?:api|access|private|secret|auth|client|session|refresh|signing)[_ -]?"
     r"(?:key(?:[_ -]?id)?|token|secret)|secret|token|password|passwd|passphrase|pwd)"
     r"|(?-i:(?<=[a-z0-9])(?:Password|Passphrase|Secret|Token|ApiKey|AccessKey|PrivateKey)))"
     r"[\"']?\s{0,3}(?::=|=>|[:=])\s{0,3})"

@@ -1,9 +1,9 @@
 """Which files are transcripts, and whose, read off their names alone (U§7).
 
-    <session>.jsonl                             live
-    <session>.jsonl.reset.<stamp>               what a reset set aside
-    <session>.jsonl.deleted.<stamp>             deleted by its owner: never read
-    <session>.checkpoint.<uuid>.jsonl, *.trajectory.jsonl, <session>.jsonl.bak.<stamp>, sessions.json: none
+<session>.jsonl                             live
+<session>.jsonl.reset.<stamp>               what a reset set aside
+<session>.jsonl.deleted.<stamp>             deleted by its owner: never read
+<session>.checkpoint.<uuid>.jsonl, *.trajectory.jsonl, <session>.jsonl.bak.<stamp>, sessions.json: none
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ LIVE = ".jsonl"
 Kind = Literal["live", "reset", "deleted"]
 
 _STAMP = r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d{1,3})?Z(?:\.[0-9a-f]{32})?"
-_ARCHIVE = re.compile(rf"(?P<stem>.+)\.jsonl\.(?P<kind>reset|deleted)\.{_STAMP}(?P<packed>\.zst)?\Z", re.DOTALL)
+_ARCHIVE = re.compile(
+    rf"(?P<stem>.+)\.jsonl\.(?P<kind>reset|deleted)\.{_STAMP}(?P<packed>\.zst)?\Z", re.DOTALL
+)
 _CHECKPOINT = re.compile(r".+\.checkpoint\.[0-9a-fA-F-]{36}\.jsonl\Z", re.DOTALL)
 _CRON_RUN = re.compile(r"cron:[^:]+:run:[^:]+")
 _MOST_CHARACTERS = 1024

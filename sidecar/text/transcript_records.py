@@ -197,7 +197,7 @@ def _begins(raw: Raw, sign: bytes) -> bool:
 
 
 def _milliseconds(raw: Raw) -> int:
-    """A time as milliseconds since 1970: a number (below 1e11 it is seconds), or an ISO date; 0 for neither."""
+    """Milliseconds since 1970 of a number (below 1e11 it is seconds) or an ISO date; 0 for neither."""
     if not len(memoryview(raw)) or len(memoryview(raw)) > 64:
         return 0
     try:
