@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -69,6 +70,12 @@ class UnitTable(msgspec.Struct, frozen=True):
         """First and last line, for callers that need no range object."""
         row = _UNIT.unpack_from(self.rows, ordinal * UNIT_BYTES)
         return row[0], row[1]
+
+    def between(self, first: int, last: int) -> range:
+        """The ordinals of the units that have a line from `first` to `last`."""
+        count = len(self)
+        low = bisect_left(range(count), first, key=lambda ordinal: self.span(ordinal)[1])
+        return range(low, bisect_right(range(count), last, lo=low, key=lambda ordinal: self.span(ordinal)[0]))
 
     def char_range(self, ordinal: int) -> tuple[int, int] | None:
         """The code points of an over-long line that the unit covers."""

@@ -43,8 +43,8 @@ class Collapse:
         """What is shown."""
         return tuple(placed.hit for placed in self._places)
 
-    def add(self, placed: Placed, *, only_twins: bool = False) -> None:
-        """Take in the next hit; with `only_twins` only where its text is shown already."""
+    def add(self, placed: Placed, *, only_twins: bool = False) -> bool:
+        """Take in the next hit; with `only_twins` only where its text is shown already. Whether it was."""
         keys = placed.hit.recall.project_keys if placed.hit.recall is not None else ()
         key = (fold(placed.hit.excerpt), tuple(sorted(keys)))
         index = self._known.get(key)
@@ -53,6 +53,7 @@ class Collapse:
         elif not only_twins:
             self._known[key] = len(self._places)
             self._places.append(placed)
+        return index is not None or not only_twins
 
 
 def _merged(first: Placed, twin: Placed) -> Placed:

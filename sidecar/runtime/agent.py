@@ -14,14 +14,18 @@ from sidecar.domain.errors import SettingsError, SidecarError
 from sidecar.domain.provider import MemoryProvider
 from sidecar.embedding.contract import Embedder
 from sidecar.index.agent_index import AgentIndex
+from sidecar.service.candidates import CandidateService
 from sidecar.service.documents import LAYOUT
 from sidecar.service.feeds import NoteFeed
 from sidecar.service.health import HealthReport
+from sidecar.service.hits import HitMaker, RecordedOrigin, none_recorded
 from sidecar.service.indexing import Indexer, Progress
 from sidecar.service.offload import Offload
+from sidecar.service.paging import Pager
 from sidecar.service.reading import Reader
 from sidecar.service.search import SearchService
 from sidecar.service.shelf import Shelf
+from sidecar.service.walks import Walks
 from sidecar.service.workspace import PROVIDER_ID, WorkspaceProvider, WorkspaceServices
 from sidecar.settings.model import AgentSettings, EmbeddingSettings, WatchSettings
 
@@ -43,6 +47,7 @@ class AgentRuntime:
         embedder: Embedder | None,
         embedding_provider: str,
         offload: Offload,
+        recorded_origin: RecordedOrigin = none_recorded,
     ) -> None:
         self._index = index
         self._shelf = Shelf(corpus)
@@ -58,8 +63,9 @@ class AgentRuntime:
             embedder=embedder,
             embedding_provider=embedding_provider,
         )
+        hits = HitMaker(PROVIDER_ID, recorded_origin)
         search = SearchService(
-            provider_id=PROVIDER_ID,
+            hits=hits,
             index=index,
             corpus=corpus,
             shelf=self._shelf,
@@ -69,10 +75,24 @@ class AgentRuntime:
             offload=offload,
             search_sources=settings.search_sources,
         )
+        self._pager = Pager(
+            search=search,
+            walks=Walks(offload=offload, quiet=search.quiet),
+            hits=hits,
+            index=index,
+            indexer=self.indexer,
+            corpus=corpus,
+            shelf=self._shelf,
+            offload=offload,
+        )
         self.provider: MemoryProvider = WorkspaceProvider(
             WorkspaceServices(
                 agent_id=settings.id,
-                search=search,
+                pager=self._pager,
+                candidates=CandidateService(
+                    index=index, indexer=self.indexer, shelf=self._shelf, hits=hits, offload=offload
+                ),
+                refresh=self.indexer.full_scan,
                 reader=Reader(corpus, PROVIDER_ID),
                 health=self.health,
                 offload=offload,
@@ -146,6 +166,7 @@ class AgentRuntime:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._pager.close()
         await self._watcher.close()
         try:
             await self._index.close()

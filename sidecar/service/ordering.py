@@ -14,6 +14,7 @@ from sidecar.ranking.adjust import Adjustment, adjustments
 from sidecar.ranking.fusion import Scored
 from sidecar.ranking.names import name_of, name_tier
 from sidecar.ranking.parameters import Parameters
+from sidecar.text.annotations import normalise_project_key
 from sidecar.text.prepare import CURATED
 
 _ORDINAL = (1 << ORDINAL_BITS) - 1
@@ -46,7 +47,7 @@ def order(
     that is not active. The number of hits that is asked for changes nothing here, so every answer is a
     prefix of a longer one.
     """
-    active = frozenset(projects or ())
+    active = frozenset(map(normalise_project_key, projects or ()))
     name = name_of(query)
     seeds = scored.seeds.tolist()
     head = [

@@ -6,8 +6,10 @@ releases was checked against its file on the way out (spec §1.5).
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import datetime
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from unicodedata import normalize
 
 import msgspec
@@ -20,38 +22,43 @@ from sidecar.domain.memory import Hit, SearchRequest, Source
 from sidecar.embedding.contract import Embedder
 from sidecar.index.agent_index import AgentIndex
 from sidecar.index.view import View
-from sidecar.ranking.collapse import LOOK_AHEAD, NEAR_SCORE, Collapse, Placed
 from sidecar.ranking.floor import Floor
 from sidecar.ranking.fusion import fuse
 from sidecar.ranking.parameters import DEFAULT, Parameters
+from sidecar.service.descent import Descent
+from sidecar.service.hits import HitMaker
 from sidecar.service.indexing import Indexer
 from sidecar.service.legs import WeightedTerm, lexical_leg, vector_leg, weigh, weighted_words
 from sidecar.service.offload import Offload
-from sidecar.service.ordering import Ranked, order
+from sidecar.service.ordering import order
 from sidecar.service.shelf import Shelf
-from sidecar.service.showing import NoHit, Windows
-from sidecar.text.prepare import CURATED
+from sidecar.service.showing import Windows
 from sidecar.text.terms import QUERY_TERMS, query_terms
 
 MOST_QUERY_CHARACTERS = 8192
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Hits, best first. `partial` says why some may be missing, `notices` what was done to the query."""
+    """Hits, best first. `partial` says why some may be missing, `notices` what was done to the query.
+
+    `rest` is what the next page comes from, where more was asked for and there is more.
+    """
 
     hits: tuple[Hit, ...]
     partial: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     hybrid: bool = False
     embedding_provider: str = "none"
+    rest: Descent | None = None
 
 
 class _Walked(msgspec.Struct, frozen=True):
-    """What one pass down the ranking gave: hits, files that changed, and whether folders did."""
+    """What one pass down the ranking gave: hits, files that changed, whether folders did, and the rest."""
 
     hits: tuple[Hit, ...]
     dropped: frozenset[str]
     moved: bool
+    rest: Descent | None
 
 
 class SearchService:
@@ -60,7 +67,7 @@ class SearchService:
     def __init__(
         self,
         *,
-        provider_id: str,
+        hits: HitMaker,
         index: AgentIndex,
         corpus: Corpus,
         shelf: Shelf,
@@ -72,7 +79,7 @@ class SearchService:
         today: Callable[[], datetime.date] = datetime.date.today,
         parameters: Parameters = DEFAULT,
     ) -> None:
-        self._provider_id = provider_id
+        self._hits = hits
         self._index = index
         self._corpus = corpus
         self._shelf = shelf
@@ -83,9 +90,35 @@ class SearchService:
         self._search_sources = search_sources
         self._today = today
         self._parameters = parameters
+        self._running = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
 
-    async def search(self, request: SearchRequest, floor: Floor) -> SearchResult:
-        """The hits of a query that the floor keeps. No text is an error; mere signs find nothing."""
+    def sources(self, request: SearchRequest) -> tuple[Source, ...]:
+        """The sources that a request covers."""
+        return request.sources or self._search_sources
+
+    async def quiet(self, most_seconds: float) -> None:
+        """Wait until no search runs, but no longer than this."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(most_seconds):
+                await self._quiet.wait()
+
+    async def search(self, request: SearchRequest, floor: Floor, *, paged: bool = False) -> SearchResult:
+        """The hits of a query that the floor keeps. No text is an error; mere signs find nothing.
+
+        `paged` asks for the rest of the ranking too, should there be more hits than asked for.
+        """
+        self._running += 1
+        self._quiet.clear()
+        try:
+            return await self._search(request, floor, paged)
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._quiet.set()
+
+    async def _search(self, request: SearchRequest, floor: Floor, paged: bool) -> SearchResult:
         # Normalised before it is cut: some single characters stand for a whole phrase.
         query = normalize("NFKC", request.query[:MOST_QUERY_CHARACTERS])[:MOST_QUERY_CHARACTERS]
         terms = query_terms(query)
@@ -96,7 +129,7 @@ class SearchService:
             notices.append(f"only {QUERY_TERMS} distinct terms of the query were used")
         partial = list(self._indexer.gaps())
         view = self._index.view()
-        sources = request.sources or self._search_sources
+        sources = self.sources(request)
         weighted = weigh(view, sources, terms)
         vector = None
         if self._embedder is not None and weighted and not request.lexical_only:
@@ -104,7 +137,9 @@ class SearchService:
                 vector = await self._embedder.embed_query(query, weighted_words(query, weighted))
             except Unavailable as error:
                 partial.append(f"meaning was not searched: {error.message}")
-        walked = await self._offload.run(lambda: self._walk(view, sources, weighted, vector, request, floor))
+        walked = await self._offload.run(
+            lambda: self._walk(view, sources, weighted, vector, request, floor, paged)
+        )
         partial += self._noticed(walked)
         return SearchResult(
             hits=walked.hits,
@@ -112,6 +147,7 @@ class SearchService:
             notices=tuple(notices),
             hybrid=self._embedder is not None,
             embedding_provider=self._embedding_provider if self._embedder is not None else "none",
+            rest=walked.rest,
         )
 
     def _noticed(self, walked: _Walked) -> list[str]:
@@ -132,13 +168,11 @@ class SearchService:
         vector: NDArray[np.float32] | None,
         request: SearchRequest,
         floor: Floor,
+        paged: bool,
     ) -> _Walked:
-        found = Collapse()
-        dropped: set[str] = set()
+        descent = Descent(floor)
         moved = self._corpus.folders_changed(self._indexer.folders)
-        if not terms:
-            return _Walked((), frozenset(), moved)
-        for source in sources:
+        for source in sources if terms else ():
             words = lexical_leg(view, source, terms, self._parameters)
             blocks = vector_leg(view, vector, self._parameters)
             scored = fuse(words.units, words.passages, blocks, words.attainable, self._parameters)
@@ -150,37 +184,9 @@ class SearchService:
                 projects=request.active_project_keys,
                 parameters=self._parameters,
             )
-            windows = Windows(
-                scored=scored,
-                shelf=self._shelf,
-                provider_id=self._provider_id,
-                hybrid=vector is not None,
-            )
-            dropped |= _take(ranking, windows, floor, request.max_results, found)
-        return _Walked(found.hits, frozenset(dropped), moved)
-
-
-def _take(ranking: Iterator[Ranked], windows: Windows, floor: Floor, most: int, found: Collapse) -> set[str]:
-    """Fill `found` from the ranking as far as the floor and `most` allow; gives the files that changed."""
-    dropped: set[str] = set()
-    best = last = 0.0
-    ahead = LOOK_AHEAD
-    for ranked in ranking:
-        full = len(found) >= most
-        if full:
-            ahead -= 1
-            if ahead < 0 or ranked.score < NEAR_SCORE * last:
-                break
-        elif not floor.keeps(len(found), ranked.score, ranked.text, best or ranked.score):
-            if floor.final:
-                break
-            continue
-        shown = windows.show(ranked)
-        if shown is NoHit.STALE:
-            dropped.add(ranked.entry.path)
-        elif isinstance(shown, Hit):
-            best = best or ranked.score
-            last = ranked.score
-            entry = ranked.entry
-            found.add(Placed(shown, entry.path in CURATED, entry.day or 0), only_twins=full)
-    return dropped
+            windows = Windows(scored=scored, shelf=self._shelf, hits=self._hits, hybrid=vector is not None)
+            descent.take(ranking, windows, request.max_results)
+        hits, dropped = descent.hits, frozenset(descent.dropped)
+        more = paged and len(hits) >= request.max_results and descent.has_more()
+        descent.park()
+        return _Walked(hits, dropped, moved, descent if more else None)

@@ -54,6 +54,14 @@ class Shelf:
         self._keep(entry.document_id, Kept(lines, read.file, len(read.data)))
         return lines
 
+    def indexed(self, entry: DocumentEntry) -> list[str] | None:
+        """The document's lines as they were indexed, whether or not they stand in its file now.
+
+        None when they are not kept and the file has changed. For names of texts, never for a text itself.
+        """
+        kept = self._take(entry.document_id)
+        return self.lines(entry) if kept is None else kept.lines
+
     def clear(self) -> None:
         """Forget every kept line (purge)."""
         with self._lock:

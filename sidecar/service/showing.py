@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 
-from sidecar.domain.memory import AutomaticRecall, Citation, Hit, LineRange, Reference, ScoreParts
+from sidecar.domain.memory import Hit, ScoreParts
 from sidecar.index.documents import ORDINAL_BITS
 from sidecar.index.entries import DocumentEntry
 from sidecar.index.packing import UnitRow, UnitTable
 from sidecar.ranking.fusion import Scored
+from sidecar.service.hits import Found, HitMaker
 from sidecar.service.ordering import Ranked
 from sidecar.service.shelf import Shelf
 from sidecar.text.cutting import UNIT_LIMIT
-from sidecar.text.fragments import format_fragment, label
-from sidecar.text.lines import revision
 from sidecar.text.prepare import CURATED
-from sidecar.text.windows import Span, entry_window, excerpt, grow, range_of
+from sidecar.text.windows import Span, entry_window, grow, range_of
 
 _REACH = 24
 """Units on either side that a window may grow over: more hardly ever fit."""
@@ -32,11 +31,13 @@ class NoHit(Enum):
 class Windows:
     """The windows of one search: no unit is shown twice, and each file is checked once."""
 
-    def __init__(self, *, scored: Scored, shelf: Shelf, provider_id: str, hybrid: bool) -> None:
-        self._score = dict(zip(scored.keys.tolist(), scored.scores.tolist(), strict=True))
+    def __init__(self, *, scored: Scored, shelf: Shelf, hits: HitMaker, hybrid: bool) -> None:
+        self._scored = scored
+        self._score: dict[int, float] | None = None
         self._shelf = shelf
-        self._provider_id = provider_id
+        self._hits = hits
         self._hybrid = hybrid
+        self._proven = True
         self._taken: set[int] = set()
         self._lines: dict[int, Sequence[str] | None] = {}
 
@@ -46,7 +47,8 @@ class Windows:
             return NoHit.COVERED
         entry = ranked.entry
         if entry.document_id not in self._lines:
-            self._lines[entry.document_id] = self._shelf.lines(entry)
+            read = self._shelf.lines if self._proven else self._shelf.indexed
+            self._lines[entry.document_id] = read(entry)
         lines = self._lines[entry.document_id]
         if lines is None:
             return NoHit.STALE
@@ -60,9 +62,24 @@ class Windows:
                 return NoHit.COVERED
             first, last, spans, offset = self._window(entry, first + 1, base, curated)
         self._taken.update(range(base + first, base + last + 1))
-        whole = range_of(spans, first - offset, last - offset)
-        text, shown = excerpt(lines, whole)
-        return self._hit(ranked, whole if curated else shown, shown, text, lines, curated)
+        found = Found(
+            path=entry.path,
+            source=entry.source,
+            origin=entry.origin,
+            annotations=entry.units.annotations(ranked.ordinal),
+            score=ranked.score,
+            parts=ScoreParts(
+                text=ranked.text,
+                vector=ranked.vector if self._hybrid else None,
+                adjustments=ranked.adjustments,
+            ),
+        )
+        return self._hits.hit(found, lines, range_of(spans, first - offset, last - offset))
+
+    def park(self) -> None:
+        """From here on windows are shown in what was indexed, changed or not, and less is held meanwhile."""
+        self._proven = False
+        self._score = None
 
     def _window(
         self, entry: DocumentEntry, ordinal: int, base: int, curated: bool
@@ -74,54 +91,17 @@ class Windows:
             first, last = entry_window(spans, ordinal - low)
         else:
             low, spans = near_spans(entry.units, ordinal, lambda at: base + at in taken)
-            gains = [self._score.get(base + low + at, 0.0) for at in range(len(spans))]
+            gains = self._gains(base + low, len(spans))
             first, last = grow(spans, ordinal - low, gains=gains)
         return first + low, last + low, spans, low
 
-    def _hit(
-        self,
-        ranked: Ranked,
-        named: LineRange,
-        shown: LineRange,
-        text: str,
-        lines: Sequence[str],
-        curated: bool,
-    ) -> Hit:
-        entry = ranked.entry
-        annotations = entry.units.annotations(ranked.ordinal)
-        reference = Reference(
-            provider_id=self._provider_id,
-            id=entry.path,
-            fragment=format_fragment(named),
-            revision=revision(lines[named.start - 1 : named.end]),
-        )
-        return Hit(
-            reference=reference,
-            excerpt=text,
-            path=entry.path,
-            lines=shown,
-            score=ranked.score,
-            source=entry.source,
-            citations=(
-                Citation(
-                    label=label(entry.path, shown),
-                    reference=reference,
-                    start_line=shown.start,
-                    end_line=shown.end,
-                ),
-            ),
-            recall=AutomaticRecall(
-                eligible=curated and entry.origin in ("owner", "agent"),
-                project_keys=annotations.project_keys,
-                triggers="; ".join(annotations.triggers) or None,
-                importance=annotations.importance,
-            ),
-            parts=ScoreParts(
-                text=ranked.text,
-                vector=ranked.vector if self._hybrid else None,
-                adjustments=ranked.adjustments,
-            ),
-        )
+    def _gains(self, start: int, count: int) -> list[float]:
+        """The scores of `count` units from a key on; 0 where nothing was found."""
+        if self._score is None:
+            keys, scores = self._scored.keys.tolist(), self._scored.scores.tolist()
+            self._score = dict(zip(keys, scores, strict=True))
+        score = self._score
+        return [score.get(key, 0.0) for key in range(start, start + count)]
 
 
 def _has_body(table: UnitTable, heading: int) -> bool:

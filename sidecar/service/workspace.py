@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from sidecar.domain.authority import CallerContext
 from sidecar.domain.errors import AccessDenied, ProviderFailed
 from sidecar.domain.memory import GetRequest, Page, ReadResult, SearchRequest
-from sidecar.domain.provider import Capabilities, Health, Purpose
+from sidecar.domain.provider import CandidateRequest, Capabilities, Health, Purpose
 from sidecar.policy.access import Deny, SandboxedAccess, full_health, read_memory
-from sidecar.ranking.floor import DefaultFloor, StrictFloor
+from sidecar.service.candidates import CandidateService
 from sidecar.service.health import HealthReport
 from sidecar.service.offload import Offload
+from sidecar.service.paging import Pager
 from sidecar.service.reading import Reader
-from sidecar.service.search import SearchService
 
 PROVIDER_ID = "memory-sidecar"
-CAPABILITIES = Capabilities(sources=("memory",), pagination=False, candidates=(), project_filter=True)
+CAPABILITIES = Capabilities(
+    sources=("memory",), pagination=True, candidates=("trigger", "project"), project_filter=True
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,8 +27,10 @@ class WorkspaceServices:
     """What the handles of one agent share; it outlives every handle."""
 
     agent_id: str
-    search: SearchService
+    pager: Pager
+    candidates: CandidateService
     reader: Reader
+    refresh: Callable[[], Awaitable[object]]
     health: HealthReport
     offload: Offload
     sandboxed_access: SandboxedAccess
@@ -56,16 +61,22 @@ class WorkspaceHandle:
         self._context = context
 
     async def search(self, request: SearchRequest) -> Page:
-        """The best hits. A caller that may not read gets none, and a warning that says why (spec §5.4)."""
+        """A page of the best hits; none, and why, for a caller that may not read (spec §5.4)."""
         denied = self._denied()
         if denied is not None:
             return Page(hits=(), warning=f"{PROVIDER_ID}: stored memories were not searched: {denied}")
-        floor = DefaultFloor() if request.min_score is None else StrictFloor(request.min_score)
-        result = await self._services.search.search(request, floor)
+        return await self._services.pager.page(request, self._context)
+
+    async def candidates(self, request: CandidateRequest) -> Page:
+        """The entries that a host may inject by itself; none, and why, for a caller that may not read."""
+        denied = self._denied()
+        if denied is not None:
+            return Page(hits=(), warning=f"{PROVIDER_ID}: stored memories were not listed: {denied}")
+        found = await self._services.candidates.candidates(request)
         return Page(
-            hits=result.hits,
-            coverage="partial" if result.partial else "complete",
-            warning="; ".join([*result.partial, *result.notices]) or None,
+            hits=found.hits,
+            coverage="partial" if found.partial else "complete",
+            warning="; ".join(found.partial) or None,
         )
 
     async def get(self, request: GetRequest) -> ReadResult:
@@ -84,6 +95,13 @@ class WorkspaceHandle:
         ):
             return report
         return Health(status=report.status)
+
+    async def refresh(self) -> None:
+        """One scan of the workspace to its end; a caller that may not read is refused."""
+        denied = self._denied()
+        if denied is not None:
+            raise AccessDenied(f"{PROVIDER_ID}: memory access denied: {denied}")
+        await self._services.refresh()
 
     async def close(self) -> None:
         """A handle holds nothing of the shared services."""

@@ -1,0 +1,106 @@
+"""Pages: the first ranks, the others follow its walk with every text proven again (spec §5.1, Cursor)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sidecar.corpus.scan import Corpus
+from sidecar.domain.authority import CallerContext
+from sidecar.domain.memory import Page, SearchRequest
+from sidecar.index.agent_index import AgentIndex
+from sidecar.ranking.floor import DefaultFloor, StrictFloor
+from sidecar.service.cursors import CursorMint, binding
+from sidecar.service.hits import HitMaker
+from sidecar.service.indexing import Indexer
+from sidecar.service.offload import Offload
+from sidecar.service.presence import Present
+from sidecar.service.search import SearchService
+from sidecar.service.shelf import Shelf
+from sidecar.service.walks import MOST_HITS, Walks
+from sidecar.text.annotations import normalise_project_key
+
+
+class Pager:
+    """Answers searches of one agent page by page."""
+
+    def __init__(
+        self,
+        *,
+        search: SearchService,
+        walks: Walks,
+        hits: HitMaker,
+        index: AgentIndex,
+        indexer: Indexer,
+        corpus: Corpus,
+        shelf: Shelf,
+        offload: Offload,
+    ) -> None:
+        self._search = search
+        self._walks = walks
+        self._hits = hits
+        self._index = index
+        self._indexer = indexer
+        self._corpus = corpus
+        self._shelf = shelf
+        self._offload = offload
+        self._mint = CursorMint()
+
+    async def page(self, request: SearchRequest, context: CallerContext) -> Page:
+        """The page that a request asks for; raises `CursorInvalid` and `CursorExpired`."""
+        bound_to = binding(context, request, self._search.sources(request))
+        if request.cursor is None:
+            return await self._first(request, bound_to)
+        walk_id, position = self._mint.read(request.cursor, bound_to)
+        return await self._following(request, bound_to, walk_id, position)
+
+    async def _first(self, request: SearchRequest, bound_to: bytes) -> Page:
+        floor = DefaultFloor() if request.min_score is None else StrictFloor(request.min_score)
+        most = min(request.max_results, MOST_HITS)
+        result = await self._search.search(
+            msgspec.structs.replace(request, max_results=most), floor, paged=most < MOST_HITS
+        )
+        cursor = None
+        if result.rest is not None:
+            walk_id = self._walks.begin(result.rest, result.partial)
+            cursor = self._mint.make(walk_id, most, bound_to)
+        return Page(
+            hits=result.hits,
+            next_cursor=cursor,
+            coverage="partial" if result.partial else "complete",
+            warning="; ".join([*result.partial, *result.notices]) or None,
+        )
+
+    async def _following(
+        self, request: SearchRequest, bound_to: bytes, walk_id: bytes, position: int
+    ) -> Page:
+        walk = await self._walks.get(walk_id)
+        begin = position - walk.first
+        kept = walk.hits[begin : begin + request.max_results]
+        present = Present(
+            view=self._index.view(),
+            shelf=self._shelf,
+            corpus=self._corpus,
+            hits=self._hits,
+            projects=frozenset(map(normalise_project_key, request.active_project_keys or ())),
+        )
+        hits = await self._offload.run(
+            lambda: tuple(hit for each in kept if (hit := present.hit(each)) is not None)
+        )
+        if present.unindexed:
+            self._indexer.look_again(present.unindexed)
+        lost = present.lost | walk.dropped
+        partial = list(walk.partial)
+        if lost:
+            partial.append(f"{len(lost)} files changed since the search began; their hits were left out")
+        following = begin + len(kept)
+        more = following < len(walk.hits)
+        return Page(
+            hits=hits,
+            next_cursor=self._mint.make(walk_id, walk.first + following, bound_to) if more else None,
+            coverage="partial" if partial else "complete",
+            warning="; ".join(partial) or None,
+        )
+
+    async def close(self) -> None:
+        """Forget every walk; cursors are expired from then on."""
+        await self._walks.close()

@@ -1,0 +1,206 @@
+"""Walks: the hits of a search beyond its first page, as names of texts, kept for a while (spec §5.1).
+
+A walk is begun by a first page that leaves hits over. What is left is written down by a task of its own, in
+short steps while no search runs, or at once when somebody waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from sidecar.domain.errors import CursorExpired, ProviderFailed
+from sidecar.domain.memory import Citation, Hit, LineRange, ScoreParts, Source
+from sidecar.service.cursors import new_walk_id
+from sidecar.service.descent import Descent
+from sidecar.service.offload import Offload
+from sidecar.text.fragments import parse_fragment
+
+log = logging.getLogger(__name__)
+
+KEPT_SECONDS = 600.0
+MOST_HITS = 200
+"""A ranking is walked no further."""
+MOST_WALKS = 256
+MOST_KEPT_HITS = 16_384
+"""Of all walks together, about 8 MB."""
+MOST_UNWRITTEN = 64
+STEP_UNITS = 8
+LONGEST_WAIT_SECONDS = 0.02
+
+EXPIRED = "this memory cursor has expired; search again"
+
+
+class Place(msgspec.Struct, frozen=True):
+    """The name of a text: its file, where it stood, and the hash of its raw lines."""
+
+    path: str
+    where: LineRange
+    revision: str
+
+
+class KeptHit(msgspec.Struct, frozen=True, kw_only=True):
+    """A hit without its text. `twins` are the other places of the same text."""
+
+    place: Place
+    twins: tuple[Place, ...]
+    project_keys: tuple[str, ...]
+    source: Source
+    score: float
+    parts: ScoreParts
+
+
+class Walk:
+    """The hits of one search from `first` on (0 is the best hit). `hits` is complete once `written`."""
+
+    def __init__(self, rest: Descent, *, partial: tuple[str, ...], began: float) -> None:
+        self.rest: Descent | None = rest
+        self.first = len(rest.hits)
+        self.partial = partial
+        self.began = began
+        self.hits: tuple[KeptHit, ...] = ()
+        self.dropped: frozenset[str] = frozenset()
+        self.written = asyncio.Event()
+        self.awaited = False
+        self.failed = False
+
+
+class Walks:
+    """The walks of one agent, bounded in number, size and age; the one used longest ago gives way."""
+
+    def __init__(
+        self,
+        *,
+        offload: Offload,
+        quiet: Callable[[float], Awaitable[None]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._offload = offload
+        self._quiet = quiet
+        self._clock = clock
+        self._walks: OrderedDict[bytes, Walk] = OrderedDict()
+        self._unwritten: deque[bytes] = deque()
+        self._kept_hits = 0
+        self._writer: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def begin(self, rest: Descent, partial: tuple[str, ...]) -> bytes:
+        """Keep what is left of a search; gives the walk's id."""
+        self._sweep()
+        walk_id = new_walk_id()
+        self._walks[walk_id] = Walk(rest, partial=partial, began=self._clock())
+        self._unwritten.append(walk_id)
+        while len(self._unwritten) > MOST_UNWRITTEN:
+            self._drop(self._unwritten[0])
+        while len(self._walks) > MOST_WALKS:
+            self._drop(next(iter(self._walks)))
+        if self._writer is None and not self._closed:
+            self._writer = asyncio.create_task(self._write_all(), name="walks")
+        return walk_id
+
+    async def get(self, walk_id: bytes) -> Walk:
+        """The walk with all its hits; raises `CursorExpired` when it is no longer kept."""
+        self._sweep()
+        walk = self._walks.get(walk_id)
+        if walk is None or self._closed:
+            raise CursorExpired(EXPIRED)
+        self._walks.move_to_end(walk_id)
+        if not walk.written.is_set():
+            walk.awaited = True
+            self._unwritten.remove(walk_id)
+            self._unwritten.appendleft(walk_id)
+            await walk.written.wait()
+        if walk.failed:
+            raise ProviderFailed("the search could not be continued")
+        if walk.rest is not None:
+            raise CursorExpired(EXPIRED)
+        return walk
+
+    async def close(self) -> None:
+        """Forget all walks and end the task."""
+        self._closed = True
+        writer = self._writer
+        if writer is not None:
+            writer.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await writer
+        for walk_id in list(self._walks):
+            self._drop(walk_id)
+
+    def _sweep(self) -> None:
+        limit = self._clock() - KEPT_SECONDS
+        for walk_id in [key for key, walk in self._walks.items() if walk.began <= limit]:
+            self._drop(walk_id)
+
+    def _drop(self, walk_id: bytes) -> None:
+        walk = self._walks.pop(walk_id)
+        self._kept_hits -= len(walk.hits)
+        if not walk.written.is_set():
+            self._unwritten.remove(walk_id)
+            walk.written.set()
+
+    async def _write_all(self) -> None:
+        """Write walks down, those first that somebody waits for, until none is left."""
+        try:
+            while self._unwritten:
+                walk_id = self._unwritten[0]
+                walk = self._walks[walk_id]
+                if not walk.awaited:
+                    await self._quiet(LONGEST_WAIT_SECONDS)
+                if self._unwritten and self._unwritten[0] == walk_id:
+                    await self._write_some(walk_id, walk)
+        finally:
+            self._writer = None
+
+    async def _write_some(self, walk_id: bytes, walk: Walk) -> None:
+        rest = walk.rest
+        steps = MOST_HITS if walk.awaited else STEP_UNITS
+        if rest is None:
+            return
+        try:
+            hits = await self._offload.run(lambda: _written(rest, walk.first, steps))
+        except Exception:  # the ranking cannot be continued: whoever asks for it is told, the others go on
+            log.exception("a search could not be continued")
+            walk.failed = True
+            hits = ()
+        if hits is None or walk_id not in self._walks:
+            return
+        walk.hits, walk.dropped, walk.rest = hits, frozenset(rest.dropped), None
+        self._unwritten.remove(walk_id)
+        self._kept_hits += len(hits)
+        walk.written.set()
+        while self._kept_hits > MOST_KEPT_HITS:
+            self._drop(next(iter(self._walks)))
+
+
+def _written(rest: Descent, first: int, steps: int) -> tuple[KeptHit, ...] | None:
+    """Go on for some steps; all hits from `first` on once there are no more, else None."""
+    if rest.advance(MOST_HITS, steps):
+        return None
+    return tuple(_kept(hit) for hit in rest.hits[first:])
+
+
+def _kept(hit: Hit) -> KeptHit:
+    own, *twins = [_place(citation) for citation in hit.citations]
+    return KeptHit(
+        place=own,
+        twins=tuple(twins),
+        project_keys=hit.recall.project_keys if hit.recall is not None else (),
+        source=hit.source,
+        score=hit.score,
+        parts=hit.parts,
+    )
+
+
+def _place(citation: Citation) -> Place:
+    reference = citation.reference
+    where = None if reference is None or reference.fragment is None else parse_fragment(reference.fragment)
+    if reference is None or where is None or reference.revision is None:
+        raise ValueError("a hit of ours names its lines and their revision")
+    return Place(reference.id, where, reference.revision)
