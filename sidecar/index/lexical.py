@@ -94,7 +94,8 @@ class LexicalSnapshot:
         if (only is not None and not only) or not self.count:
             return 0
         query = self._restricted([self._term(field, term, 1.0)], only)
-        return int(self._searcher.search(query, 1, count=True).count or 0)
+        found = self._searcher.search(query, 1, count=True)
+        return int(getattr(found, "count", None) or 0)
 
     def _restricted(self, queries: Sequence[tantivy.Query], only: Collection[int] | None) -> tantivy.Query:
         """Documents that match any of the queries and, with `only`, have one of its numbers."""

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from typing import Protocol
 
 from sidecar.domain.memory import Hit
 from sidecar.ranking.collapse import LOOK_AHEAD, NEAR_SCORE, Collapse, Placed
 from sidecar.ranking.floor import Floor
 from sidecar.service.ordering import Ranked
-from sidecar.service.showing import NoHit, Windows
+from sidecar.service.showing import NoHit
 from sidecar.text.prepare import CURATED
+
+
+class Shows(Protocol):
+    """What makes hits of ranked units (`Windows`)."""
+
+    def show(self, ranked: Ranked) -> Hit | NoHit:
+        """The hit that starts from a unit, or why there is none."""
+        ...
+
+    def park(self) -> None:
+        """Hold less from here on."""
+        ...
 
 
 class Descent:
@@ -31,7 +44,7 @@ class Descent:
         """What was taken so far."""
         return self._found.hits
 
-    def take(self, ranking: Iterator[Ranked], windows: Windows, most: int) -> None:
+    def take(self, ranking: Iterator[Ranked], windows: Shows, most: int) -> None:
         """Go down one more ranking until there are `most` hits, and a little further for their twins."""
         leg = _Leg(ranking, windows, self._floor, self._found, self.dropped)
         self._legs.append(leg)
@@ -65,7 +78,7 @@ class _Leg:
     """The descent through one ranking. `_ahead` holds what was looked at without being taken."""
 
     def __init__(
-        self, ranking: Iterator[Ranked], windows: Windows, floor: Floor, found: Collapse, dropped: set[str]
+        self, ranking: Iterator[Ranked], windows: Shows, floor: Floor, found: Collapse, dropped: set[str]
     ) -> None:
         self.windows = windows
         self._ranking = ranking

@@ -8,23 +8,23 @@ a piece's own score is the sum over the words that it holds, so what is hidden s
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from sidecar.corpus.transcripts import TranscriptCorpus
-from sidecar.domain.memory import Hit, SearchRequest
+from sidecar.domain.memory import SearchRequest
 from sidecar.domain.sessions import TranscriptAuthoriser
 from sidecar.index.agent_index import AgentIndex
 from sidecar.index.entries import DocumentEntry
 from sidecar.index.view import View
-from sidecar.ranking.collapse import Collapse
 from sidecar.ranking.floor import Floor
 from sidecar.ranking.fusion import FoundUnits, best_attainable, fuse, idf
 from sidecar.ranking.parameters import K1, B, Parameters
 from sidecar.ranking.spread import Spans
+from sidecar.service.descent import Descent
 from sidecar.service.documents import PASSAGE_FIELD, UNIT_FIELD
 from sidecar.service.indexing import Indexer
 from sidecar.service.legs import WeightedTerm, Words, vector_leg
@@ -33,7 +33,6 @@ from sidecar.service.session_shelf import SessionShelf
 from sidecar.service.session_windows import SessionWindows
 from sidecar.service.transcript_documents import facts_of, transcript_of
 from sidecar.service.transcript_feed import TranscriptFeed
-from sidecar.service.walking_down import take
 from sidecar.text.terms import QueryTerm
 from sidecar.text.transcript_names import identity_of
 
@@ -52,14 +51,6 @@ class Visible(msgspec.Struct, frozen=True, kw_only=True):
     def may_see(self, document_id: int) -> bool:
         """Whether a chunk is among them."""
         return self.only is None or document_id in self.only
-
-
-class SessionWalk(msgspec.Struct, frozen=True):
-    """What a search over transcripts gave: hits, transcripts that changed, and whether some came or went."""
-
-    hits: tuple[Hit, ...] = ()
-    dropped: frozenset[str] = frozenset()
-    moved: bool = False
 
 
 class SessionSearch:
@@ -86,16 +77,22 @@ class SessionSearch:
         """Why an answer may miss something just now."""
         return tuple(f"transcripts: {gap}" for gap in self._indexer.gaps())
 
-    def noticed(self, walk: SessionWalk) -> list[str]:
-        """What a search saw to be out of date is looked at again at once, and said."""
-        if walk.moved:
+    def noticed(self, dropped: Collection[str], *, moved: bool) -> list[str]:
+        """What a search saw to be out of date is looked at again at once, and said.
+
+        That transcripts came or went is not said: it would tell of those that the caller may not see.
+        """
+        changed = {transcript_of(path) for path in dropped}
+        if moved:
             self._indexer.look_again(None)
-        if walk.dropped:
-            self._indexer.look_again(walk.dropped)
-            return [
-                f"{len(walk.dropped)} transcripts changed since they were indexed; their hits were left out"
-            ]
+        if changed:
+            self._indexer.look_again(changed)
+            return [f"{len(changed)} transcripts changed since they were indexed; their hits were left out"]
         return []
+
+    def moved(self) -> bool:
+        """Whether transcripts came or went since they were indexed."""
+        return self._corpus.names_differ(self._feed.known(self._index.view()))
 
     def visible(self, authoriser: TranscriptAuthoriser) -> Visible:
         """The chunks of now that a caller may see, asked once for each transcript."""
@@ -129,7 +126,7 @@ class SessionSearch:
             for term in terms
         ]
 
-    def walk(
+    def descend(
         self,
         visible: Visible,
         terms: Sequence[WeightedTerm],
@@ -137,14 +134,13 @@ class SessionSearch:
         request: SearchRequest,
         floor: Floor,
         *,
-        today: Callable[[], datetime.date],
+        today: datetime.date,
         parameters: Parameters,
-    ) -> SessionWalk:
-        """The hits that the floor keeps, best first, at most `request.max_results`."""
-        known = self._feed.known(self._index.view())
-        moved = self._corpus.names_differ(known)
+    ) -> Descent:
+        """The hits that the floor keeps, best first, taken to `request.max_results`."""
+        descent = Descent(floor)
         if not terms or not visible.units:
-            return SessionWalk(moved=moved)
+            return descent
         words = _lexical_leg(visible, terms, parameters)
         blocks = vector_leg(visible.view, vector, parameters, visible.only)
         scored = fuse(words.units, words.passages, blocks, words.attainable, parameters)
@@ -152,17 +148,16 @@ class SessionSearch:
             visible.view,
             scored,
             query=request.query,
-            today=today(),
+            today=today,
             projects=None,
             parameters=parameters,
         )
         windows = SessionWindows(
             scored=scored, shelf=self._shelf, provider_id=self._provider_id, hybrid=vector is not None
         )
-        found = Collapse()
-        ranking = (ranked for ranked in ranking if visible.may_see(ranked.entry.document_id))
-        dropped = take(ranking, windows, floor, request.max_results, found)
-        return SessionWalk(found.hits, frozenset(map(transcript_of, dropped)), moved)
+        seen = (ranked for ranked in ranking if visible.may_see(ranked.entry.document_id))
+        descent.take(seen, windows, request.max_results)
+        return descent
 
 
 def _lexical_leg(visible: Visible, terms: Sequence[WeightedTerm], parameters: Parameters) -> Words:

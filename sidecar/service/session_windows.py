@@ -21,7 +21,8 @@ class SessionWindows:
     """The windows of one search over transcripts: no piece is shown twice, each chunk is proven once."""
 
     def __init__(self, *, scored: Scored, shelf: SessionShelf, provider_id: str, hybrid: bool) -> None:
-        self._score = dict(zip(scored.keys.tolist(), scored.scores.tolist(), strict=True))
+        self._scored = scored
+        self._score: dict[int, float] | None = None
         self._shelf = shelf
         self._provider_id = provider_id
         self._hybrid = hybrid
@@ -40,44 +41,72 @@ class SessionWindows:
             return NoHit.STALE
         base, taken = entry.document_id << ORDINAL_BITS, self._taken
         low, spans = near_spans(entry.units, ranked.ordinal, lambda at: base + at in taken)
-        gains = [self._score.get(base + low + at, 0.0) for at in range(len(spans))]
-        first, last = grow(spans, ranked.ordinal - low, gains=gains)
+        first, last = grow(spans, ranked.ordinal - low, gains=self._gains(base + low, len(spans)))
         taken.update(range(base + low + first, base + low + last + 1))
-        text, shown = excerpt([record.text for record in records], range_of(spans, first, last))
-        return self._hit(ranked, text, shown, records)
+        parts = ScoreParts(
+            text=ranked.text,
+            vector=ranked.vector if self._hybrid else None,
+            adjustments=ranked.adjustments,
+        )
+        places = range_of(spans, first, last)
+        path = transcript_of(entry.path)
+        return session_hit(self._provider_id, path, records, places, score=ranked.score, parts=parts)
 
-    def _hit(self, ranked: Ranked, text: str, shown: LineRange, records: Sequence[Rendered]) -> Hit:
-        path = transcript_of(ranked.entry.path)
-        cited = records[shown.start - 1 : shown.end]
-        lines = physical(records, shown)
-        reference = Reference(
-            provider_id=self._provider_id,
-            id=path,
-            fragment=format_fragment(lines),
-            revision=revision_of(cited),
-        )
-        return Hit(
-            reference=reference,
-            excerpt=text,
-            path=path,
-            lines=lines,
-            score=ranked.score,
-            source="sessions",
-            citations=(
-                Citation(
-                    label=label(path, lines),
-                    reference=reference,
-                    start_line=lines.start,
-                    end_line=lines.end,
-                ),
-            ),
-            recall=AutomaticRecall(eligible=False),
-            parts=ScoreParts(
-                text=ranked.text,
-                vector=ranked.vector if self._hybrid else None,
-                adjustments=ranked.adjustments,
-            ),
-        )
+    def park(self) -> None:
+        """Hold less from here on."""
+        self._score = None
+        self._records = {}
+
+    def _gains(self, start: int, count: int) -> list[float]:
+        if self._score is None:
+            keys, scores = self._scored.keys.tolist(), self._scored.scores.tolist()
+            self._score = dict(zip(keys, scores, strict=True))
+        score = self._score
+        return [score.get(key, 0.0) for key in range(start, start + count)]
+
+
+def session_hit(
+    provider_id: str,
+    path: str,
+    records: Sequence[Rendered],
+    places: LineRange,
+    *,
+    score: float,
+    parts: ScoreParts,
+) -> Hit:
+    """The hit on records of a transcript, given by their places (1-based) among `records`."""
+    text, shown = excerpt([record.text for record in records], places)
+    lines = physical(records, shown)
+    reference = Reference(
+        provider_id=provider_id,
+        id=path,
+        fragment=format_fragment(lines),
+        revision=revision_of(records[shown.start - 1 : shown.end]),
+    )
+    citation = Citation(
+        label=label(path, lines), reference=reference, start_line=lines.start, end_line=lines.end
+    )
+    return Hit(
+        reference=reference,
+        excerpt=text,
+        path=path,
+        lines=lines,
+        score=score,
+        source="sessions",
+        citations=(citation,),
+        recall=AutomaticRecall(eligible=False),
+        parts=parts,
+    )
+
+
+def places_of(records: Sequence[Rendered], lines: LineRange) -> LineRange | None:
+    """The places of the records that stand on physical lines; None where there is none."""
+    inside = [place for place, record in enumerate(records, 1) if lines.start <= record.line <= lines.end]
+    if not inside or (lines.chars is not None and len(inside) != 1):
+        return None
+    if lines.chars is not None and lines.chars[1] > len(records[inside[0] - 1].text):
+        return None
+    return LineRange(inside[0], inside[-1], lines.chars)
 
 
 def physical(records: Sequence[Rendered], places: LineRange) -> LineRange:

@@ -156,7 +156,8 @@ class TranscriptChange:
             return known.chunks
         kept: list[DocumentEntry] = []
         for entry in known.chunks:
-            if facts_of(entry).start.byte != (facts_of(kept[-1]).end if kept else 0) or not self._holds(entry):
+            follows = facts_of(entry).start.byte == (facts_of(kept[-1]).end if kept else 0)
+            if not follows or not self._holds(entry):
                 break
             kept.append(entry)
         return kept

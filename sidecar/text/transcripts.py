@@ -124,7 +124,7 @@ def worst(origins: set[OriginClass]) -> OriginClass:
 
 
 def wrap(text: str) -> list[str]:
-    """Collapsed text in pieces of at most `WRAP` UTF-16 units, cut at the last space that fits if there is one.
+    """Collapsed text in pieces of at most `WRAP` UTF-16 units, cut at the last space that fits.
 
     A character outside the basic plane is never split.
     """
