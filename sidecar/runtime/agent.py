@@ -14,6 +14,8 @@ from sidecar.domain.errors import SettingsError, SidecarError
 from sidecar.domain.provider import MemoryProvider
 from sidecar.embedding.contract import Embedder
 from sidecar.index.agent_index import AgentIndex
+from sidecar.policy.own_transcripts import without_rows
+from sidecar.runtime.sessions import SessionRuntime
 from sidecar.service.candidates import CandidateService
 from sidecar.service.documents import LAYOUT
 from sidecar.service.feeds import NoteFeed
@@ -26,7 +28,12 @@ from sidecar.service.reading import Reader
 from sidecar.service.search import SearchService
 from sidecar.service.shelf import Shelf
 from sidecar.service.walks import Walks
-from sidecar.service.workspace import PROVIDER_ID, WorkspaceProvider, WorkspaceServices
+from sidecar.service.workspace import (
+    PROVIDER_ID,
+    TranscriptAccess,
+    WorkspaceProvider,
+    WorkspaceServices,
+)
 from sidecar.settings.model import AgentSettings, EmbeddingSettings, WatchSettings
 
 log = logging.getLogger(__name__)
@@ -47,9 +54,13 @@ class AgentRuntime:
         embedder: Embedder | None,
         embedding_provider: str,
         offload: Offload,
+        sessions: SessionRuntime | None = None,
+        transcripts: TranscriptAccess | None = None,
         recorded_origin: RecordedOrigin = none_recorded,
     ) -> None:
         self._index = index
+        self._sessions = sessions
+        access = transcripts or (lambda authority: without_rows(authority, settings.id))
         self._shelf = Shelf(corpus)
         self._watcher = Watcher(corpus, mode=watch.mode, poll_seconds=watch.poll_seconds)
         self._tasks: list[asyncio.Task[None]] = []
@@ -62,6 +73,7 @@ class AgentRuntime:
             watcher=self._watcher,
             embedder=embedder,
             embedding_provider=embedding_provider,
+            sessions=sessions.status if sessions is not None else None,
         )
         hits = HitMaker(PROVIDER_ID, recorded_origin)
         search = SearchService(
@@ -74,6 +86,7 @@ class AgentRuntime:
             embedding_provider=embedding_provider,
             offload=offload,
             search_sources=settings.search_sources,
+            sessions=sessions.search if sessions is not None else None,
         )
         self._pager = Pager(
             search=search,
@@ -84,6 +97,7 @@ class AgentRuntime:
             corpus=corpus,
             shelf=self._shelf,
             offload=offload,
+            sessions=sessions.reader if sessions is not None else None,
         )
         self.provider: MemoryProvider = WorkspaceProvider(
             WorkspaceServices(
@@ -92,15 +106,22 @@ class AgentRuntime:
                 candidates=CandidateService(
                     index=index, indexer=self.indexer, shelf=self._shelf, hits=hits, offload=offload
                 ),
-                refresh=self.indexer.full_scan,
+                refresh=self.refresh,
                 reader=Reader(corpus, PROVIDER_ID),
                 health=self.health,
                 offload=offload,
                 sandboxed_access=settings.sandboxed_access,
+                transcripts=access,
+                session_reader=sessions.reader if sessions is not None else None,
             )
         )
         self.manager = (
-            FileShapedManager(agent_id=settings.id, search=search, sandboxed_access=settings.sandboxed_access)
+            FileShapedManager(
+                agent_id=settings.id,
+                search=search,
+                sandboxed_access=settings.sandboxed_access,
+                transcripts=access,
+            )
             if settings.serve_v1
             else None
         )
@@ -115,6 +136,7 @@ class AgentRuntime:
         embeddings: EmbeddingSettings,
         embedder: Embedder | None,
         offload: Offload,
+        transcripts: TranscriptAccess | None = None,
     ) -> AgentRuntime:
         """Open the agent's index, repairing what needs it, and build everything over it."""
         if settings.workspace is None:
@@ -129,6 +151,18 @@ class AgentRuntime:
         )
         for repair in index.repairs:
             log.warning("repaired: %s", repair, extra={"agent": settings.id})
+        try:
+            sessions = await SessionRuntime.open(
+                settings,
+                provider_id=PROVIDER_ID,
+                directory=directory,
+                watch=watch,
+                embedder=embedder,
+                offload=offload,
+            )
+        except BaseException:
+            await index.close()
+            raise
         return cls(
             settings=settings,
             index=index,
@@ -137,6 +171,8 @@ class AgentRuntime:
             embedder=embedder,
             embedding_provider=embeddings.provider,
             offload=offload,
+            sessions=sessions,
+            transcripts=transcripts,
         )
 
     def start(self) -> None:
@@ -145,6 +181,8 @@ class AgentRuntime:
             asyncio.create_task(self.indexer.run(), name="indexer"),
             asyncio.create_task(self._maintain(), name="maintenance"),
         ]
+        if self._sessions is not None:
+            self._tasks.append(asyncio.create_task(self._sessions.run(), name="transcripts"))
 
     async def refresh(
         self, *, rebuild: bool = False, purge: bool = False, progress: Progress | None = None
@@ -157,6 +195,8 @@ class AgentRuntime:
         if purge:
             self._shelf.clear()
             await self.indexer.purge()
+        if self._sessions is not None:
+            await self._sessions.refresh(rebuild=rebuild, purge=purge, progress=progress)
         _, files = self.health.ready()
         totals = self._index.view().total("memory")
         return {"files": files["indexed"], "units": totals.units, "blocks": totals.blocks}
@@ -172,11 +212,15 @@ class AgentRuntime:
             await self._index.close()
         except SidecarError as error:
             log.warning("the index did not close cleanly: %s", error.message)
+        if self._sessions is not None:
+            await self._sessions.close()
 
     async def _maintain(self) -> None:
         while True:
             await asyncio.sleep(MAINTAIN_SECONDS)
             try:
                 await self._index.maintain()
+                if self._sessions is not None:
+                    await self._sessions.maintain()
             except SidecarError as error:
                 log.warning("clean-up failed: %s", error.message)

@@ -5,7 +5,7 @@ It holds caller paths and counts, never text, host paths or secrets.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from sidecar.corpus.watch import Watcher
 from sidecar.domain.corpus import Skipped
@@ -13,9 +13,7 @@ from sidecar.domain.provider import Health
 from sidecar.embedding.contract import Embedder
 from sidecar.index.agent_index import AgentIndex
 from sidecar.service.indexing import Indexer
-
-MOST_NAMED = 100
-"""So many skipped files are named; the rest is counted."""
+from sidecar.service.session_status import SessionStatus, named
 
 
 class HealthReport:
@@ -29,16 +27,18 @@ class HealthReport:
         watcher: Watcher,
         embedder: Embedder | None,
         embedding_provider: str,
+        sessions: SessionStatus | None = None,
     ) -> None:
         self._index = index
         self._indexer = indexer
         self._watcher = watcher
         self._embedder = embedder
         self._embedding_provider = embedding_provider
+        self._sessions = sessions
 
     async def report(self) -> Health:
         """The status word, why it is not `ready`, and the details."""
-        reasons = self._indexer.gaps()
+        reasons = [*self._indexer.gaps(), *(self._sessions.gaps() if self._sessions is not None else ())]
         return Health(
             status="degraded" if reasons else "ready",
             message="; ".join(reasons) or None,
@@ -47,7 +47,10 @@ class HealthReport:
 
     def ready(self) -> tuple[bool, dict[str, object]]:
         """Whether the first scan is indexed, and the counts."""
-        return self._indexer.first_scan.is_set(), self._files()
+        if self._sessions is None:
+            return self._indexer.first_scan.is_set(), self._files()
+        both = self._indexer.first_scan.is_set() and self._sessions.ready
+        return both, {**self._files(), "transcripts": self._sessions.files()}
 
     def _files(self) -> dict[str, object]:
         scan = self._indexer.last_scan
@@ -68,6 +71,10 @@ class HealthReport:
         noted = [Skipped(entry.path, note) for entry in entries for note in entry.notes]
         return {
             "files": self._files(),
+            "sourceCounts": [
+                {"source": "memory", "files": total.files, "chunks": total.units},
+                *([self._sessions.counts()] if self._sessions is not None else []),
+            ],
             "index": {
                 "generation": view.generation,
                 "units": total.units,
@@ -86,11 +93,11 @@ class HealthReport:
                 "filesRemoved": work.files_removed,
                 "blocksEmbedded": work.blocks_embedded,
             },
-            "skipped": _named(skipped),
+            "skipped": named(skipped),
             "skippedCount": len(skipped),
-            "partlyIndexed": _named(noted),
-            "unreadable": _named(scan.unreadable if scan else ()),
-        }
+            "partlyIndexed": named(noted),
+            "unreadable": named(scan.unreadable if scan else ()),
+        } | ({"sessions": self._sessions.details()} if self._sessions is not None else {})
 
     def _embeddings(self) -> dict[str, object]:
         if self._embedder is None:
@@ -102,13 +109,6 @@ class HealthReport:
             "dimensions": identity.dimensions,
             "searchMode": "hybrid",
         }
-
-
-def _named(skipped: Iterable[Skipped]) -> list[dict[str, str]]:
-    named = []
-    for item in list(skipped)[:MOST_NAMED]:
-        named.append({"path": item.path, "reason": item.reason} | ({"hint": item.hint} if item.hint else {}))
-    return named
 
 
 def _without_none(values: Mapping[str, object]) -> dict[str, object]:

@@ -171,9 +171,7 @@ class SearchService:
                 vector = await self._embedder.embed_query(query, weighted_words(query, asked[0].terms))
             except Unavailable as error:
                 gaps.append(f"meaning was not searched: {error.message}")
-        walked = await self._offload.run(
-            lambda: self._walk(view, asked, vector, request, floor, paged)
-        )
+        walked = await self._offload.run(lambda: self._walk(view, asked, vector, request, floor, paged))
         for seen in walked.seen:
             gaps += self._noticed(seen)
         return SearchResult(
@@ -205,7 +203,8 @@ class SearchService:
     def _noticed(self, seen: _Seen) -> list[str]:
         """What the search saw to be out of date is looked at again at once, and said."""
         if seen.source == "sessions":
-            return self._sessions.noticed(seen.dropped, moved=seen.moved) if self._sessions is not None else []
+            sessions = self._sessions
+            return [] if sessions is None else sessions.noticed(seen.dropped, moved=seen.moved)
         if seen.moved:
             self._indexer.look_again(None)
         elif seen.dropped:

@@ -157,7 +157,7 @@ class SessionReader:
         line_count: int | None,
         named: Reference | None,
     ) -> ReadResult:
-        """Whole records from `first` on, within the bounds; more than `lines` physical lines are not looked at."""
+        """Whole records from `first` on, within the bounds."""
         end = last
         if line_count is not None:
             end = first + line_count - 1 if last is None else min(last, first + line_count - 1)
@@ -184,9 +184,8 @@ class SessionReader:
         text = cut_utf16(whole, MOST_CHARACTERS)
         chars = (0, len(text)) if text != whole else None
         shown = LineRange(held[0].line, held[-1].line, chars)
-        return self._found(
-            path, held, text, shown, named, truncated=following is not None or text != whole, following=following
-        )
+        cut = following is not None or text != whole
+        return self._found(path, held, text, shown, named, truncated=cut, following=following)
 
     def _found(
         self,

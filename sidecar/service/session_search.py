@@ -120,9 +120,7 @@ class SessionSearch:
         """The terms with their rarity among the visible pieces."""
         units = visible.view.lexicon("sessions").units
         return [
-            WeightedTerm(
-                term, idf(units.count_matching(UNIT_FIELD, term.term, visible.only), visible.units)
-            )
+            WeightedTerm(term, idf(units.count_matching(UNIT_FIELD, term.term, visible.only), visible.units))
             for term in terms
         ]
 

@@ -17,8 +17,8 @@ import msgspec
 
 from sidecar.domain.errors import CursorExpired, ProviderFailed
 from sidecar.domain.memory import Citation, Hit, LineRange, ScoreParts, Source
-from sidecar.service.cursors import new_walk_id
 from sidecar.service.blend import Blend
+from sidecar.service.cursors import new_walk_id
 from sidecar.service.descent import Descent
 from sidecar.service.offload import Offload
 from sidecar.text.fragments import parse_fragment

@@ -5,21 +5,29 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from sidecar.domain.authority import CallerContext
+import msgspec
+
+from sidecar.domain.authority import Authority, CallerContext
 from sidecar.domain.errors import AccessDenied, ProviderFailed
-from sidecar.domain.memory import GetRequest, Page, ReadResult, SearchRequest
+from sidecar.domain.memory import GetRequest, Page, ReadResult, SearchRequest, Source
 from sidecar.domain.provider import CandidateRequest, Capabilities, Health, Purpose
+from sidecar.domain.sessions import TranscriptAuthoriser
 from sidecar.policy.access import Deny, SandboxedAccess, full_health, read_memory
 from sidecar.service.candidates import CandidateService
 from sidecar.service.health import HealthReport
 from sidecar.service.offload import Offload
 from sidecar.service.paging import Pager
 from sidecar.service.reading import Reader
+from sidecar.service.session_reading import SessionReader
 
 PROVIDER_ID = "memory-sidecar"
 CAPABILITIES = Capabilities(
     sources=("memory",), pagination=True, candidates=("trigger", "project"), project_filter=True
 )
+
+
+TranscriptAccess = Callable[[Authority], TranscriptAuthoriser | None]
+"""An authority's view of the agent's transcripts; None withholds all of them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +42,15 @@ class WorkspaceServices:
     health: HealthReport
     offload: Offload
     sandboxed_access: SandboxedAccess
+    transcripts: TranscriptAccess
+    session_reader: SessionReader | None = None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the handles can do: transcripts only where they are enabled."""
+        if self.session_reader is None:
+            return CAPABILITIES
+        return msgspec.structs.replace(CAPABILITIES, sources=("memory", "sessions"))
 
 
 class WorkspaceProvider:
@@ -54,18 +71,25 @@ class WorkspaceProvider:
 class WorkspaceHandle:
     """One caller's view of the provider."""
 
-    capabilities = CAPABILITIES
-
     def __init__(self, services: WorkspaceServices, context: CallerContext) -> None:
         self._services = services
         self._context = context
+        self.capabilities = services.capabilities
 
     async def search(self, request: SearchRequest) -> Page:
         """A page of the best hits; none, and why, for a caller that may not read (spec §5.4)."""
-        denied = self._denied()
-        if denied is not None:
-            return Page(hits=(), warning=f"{PROVIDER_ID}: stored memories were not searched: {denied}")
-        return await self._services.pager.page(request, self._context)
+        asked = self._services.pager.sources(request)
+        withheld = {source: why for source in asked if (why := self._withheld(source)) is not None}
+        warning = "; ".join(withheld.values()) or None
+        allowed = tuple(source for source in asked if source not in withheld)
+        if not allowed:
+            return Page(hits=(), warning=warning)
+        page = await self._services.pager.page(
+            msgspec.structs.replace(request, sources=allowed), self._context, self._transcripts()
+        )
+        if warning is None:
+            return page
+        return msgspec.structs.replace(page, warning="; ".join(filter(None, (warning, page.warning))))
 
     async def candidates(self, request: CandidateRequest) -> Page:
         """The entries that a host may inject by itself; none, and why, for a caller that may not read."""
@@ -81,6 +105,10 @@ class WorkspaceHandle:
 
     async def get(self, request: GetRequest) -> ReadResult:
         """The text of a reference; a caller that may not read is refused."""
+        sessions = self._services.session_reader
+        transcripts = self._transcripts()
+        if sessions is not None and transcripts is not None and sessions.reads(request.reference.id):
+            return await self._services.offload.run(lambda: sessions.get(request, transcripts))
         denied = self._denied()
         if denied is not None:
             raise AccessDenied(f"{PROVIDER_ID}: memory access denied: {denied}")
@@ -105,6 +133,22 @@ class WorkspaceHandle:
 
     async def close(self) -> None:
         """A handle holds nothing of the shared services."""
+
+    def _transcripts(self) -> TranscriptAuthoriser | None:
+        if self._services.session_reader is None:
+            return None
+        return self._services.transcripts(self._context.authority)
+
+    def _withheld(self, source: Source) -> str | None:
+        """Why a source is not searched for this caller."""
+        denied = self._denied()
+        if source == "memory" and denied is not None:
+            return f"{PROVIDER_ID}: stored memories were not searched: {denied}"
+        if source == "sessions" and self._transcripts() is None:
+            return (
+                f"{PROVIDER_ID}: transcripts were not searched: {denied or 'nothing says which may be seen'}"
+            )
+        return None
 
     def _denied(self) -> str | None:
         services = self._services

@@ -12,10 +12,6 @@ def refuse_unserved(loaded: Loaded) -> None:
         where = f"agents.{agent.id}"
         if agent.provider != "workspace":
             raise _refusal(loaded, f"{where}.provider", 'this version serves "workspace" only')
-        if agent.sessions.enabled:
-            raise _refusal(loaded, f"{where}.sessions.enabled", "this version does not serve transcripts")
-        if agent.search_sources != ("memory",):
-            raise _refusal(loaded, f"{where}.search_sources", 'this version serves ["memory"] only')
 
 
 def _refusal(loaded: Loaded, key: str, what: str) -> SettingsError:

@@ -1,0 +1,125 @@
+"""The transcripts of one agent: a corpus, an index and a writer of their own beside those of its notes.
+
+Of their own, so that nothing about them (text, statistics, vectors, work to be done) can touch what a search
+over notes gives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+from sidecar.corpus.transcripts import TranscriptCorpus
+from sidecar.corpus.watch import Watcher
+from sidecar.domain.errors import SidecarError
+from sidecar.embedding.contract import Embedder
+from sidecar.index.agent_index import AgentIndex
+from sidecar.index.private_files import remove_tree
+from sidecar.service.indexing import Indexer, Progress
+from sidecar.service.offload import Offload
+from sidecar.service.session_reading import SessionReader
+from sidecar.service.session_search import SessionSearch
+from sidecar.service.session_shelf import SessionShelf
+from sidecar.service.session_status import SessionStatus
+from sidecar.service.transcript_documents import LAYOUT
+from sidecar.service.transcript_feed import TranscriptFeed
+from sidecar.settings.model import AgentSettings, WatchSettings
+
+log = logging.getLogger(__name__)
+
+DIRECTORY = "sessions"
+
+
+class SessionRuntime:
+    """The parts that serve transcripts. `open` builds them, `run` is a task, `close` ends all."""
+
+    def __init__(
+        self,
+        *,
+        provider_id: str,
+        corpus: TranscriptCorpus,
+        index: AgentIndex,
+        watch: WatchSettings,
+        embedder: Embedder | None,
+        offload: Offload,
+    ) -> None:
+        feed = TranscriptFeed(corpus)
+        self._index = index
+        self._shelf = SessionShelf(corpus)
+        self._watcher = Watcher(corpus, mode=watch.mode, poll_seconds=watch.poll_seconds)
+        self._indexer = Indexer(
+            feed=feed, index=index, watcher=self._watcher, embedder=embedder, offload=offload
+        )
+        self.search = SessionSearch(
+            provider_id=provider_id,
+            index=index,
+            corpus=corpus,
+            feed=feed,
+            shelf=self._shelf,
+            indexer=self._indexer,
+        )
+        self.reader = SessionReader(provider_id=provider_id, index=index, feed=feed, shelf=self._shelf)
+        self.status = SessionStatus(index=index, indexer=self._indexer, watcher=self._watcher, feed=feed)
+
+    @classmethod
+    async def open(
+        cls,
+        settings: AgentSettings,
+        *,
+        provider_id: str,
+        directory: Path,
+        watch: WatchSettings,
+        embedder: Embedder | None,
+        offload: Offload,
+    ) -> SessionRuntime | None:
+        """The parts over the agent's `directory`; None where transcripts are off, and then no text stays."""
+        if not settings.sessions.enabled:
+            await asyncio.to_thread(remove_tree, directory / DIRECTORY)
+            return None
+        corpus = TranscriptCorpus(
+            settings.sessions.directory,
+            settings.id,
+            include_reset_archives=settings.sessions.include_reset_archives,
+        )
+        index = await AgentIndex.open(
+            directory / DIRECTORY, layout=LAYOUT, model=embedder.identity if embedder is not None else None
+        )
+        for repair in index.repairs:
+            log.warning("repaired: %s", repair, extra={"agent": settings.id, "source": "sessions"})
+        return cls(
+            provider_id=provider_id,
+            corpus=corpus,
+            index=index,
+            watch=watch,
+            embedder=embedder,
+            offload=offload,
+        )
+
+    async def run(self) -> None:
+        """Follow the folder until cancelled."""
+        await self._indexer.run()
+
+    async def refresh(
+        self, *, rebuild: bool = False, purge: bool = False, progress: Progress | None = None
+    ) -> None:
+        """One scan to completion."""
+        if rebuild:
+            await self._indexer.rebuild(progress)
+        else:
+            await self._indexer.full_scan(progress)
+        if purge:
+            self._shelf.clear()
+            await self._indexer.purge()
+
+    async def maintain(self) -> None:
+        """The bounded clean-up of the index."""
+        await self._index.maintain()
+
+    async def close(self) -> None:
+        """Close watcher and index, after the tasks have ended."""
+        await self._watcher.close()
+        try:
+            await self._index.close()
+        except SidecarError as error:
+            log.warning("the index of transcripts did not close cleanly: %s", error.message)
