@@ -88,17 +88,7 @@ class AgentRuntime:
             search_sources=settings.search_sources,
             sessions=sessions.search if sessions is not None else None,
         )
-        self._pager = Pager(
-            search=search,
-            walks=Walks(offload=offload, quiet=search.quiet),
-            hits=hits,
-            index=index,
-            indexer=self.indexer,
-            corpus=corpus,
-            shelf=self._shelf,
-            offload=offload,
-            sessions=sessions.reader if sessions is not None else None,
-        )
+        self._pager = self._pages(search, hits, corpus, offload)
         self.provider: MemoryProvider = WorkspaceProvider(
             WorkspaceServices(
                 agent_id=settings.id,
@@ -115,15 +105,32 @@ class AgentRuntime:
                 session_reader=sessions.reader if sessions is not None else None,
             )
         )
-        self.manager = (
-            FileShapedManager(
-                agent_id=settings.id,
-                search=search,
-                sandboxed_access=settings.sandboxed_access,
-                transcripts=access,
-            )
-            if settings.serve_v1
-            else None
+        self.manager = self._file_shaped(settings, search, access)
+
+    def _pages(self, search: SearchService, hits: HitMaker, corpus: Corpus, offload: Offload) -> Pager:
+        return Pager(
+            search=search,
+            walks=Walks(offload=offload, quiet=search.quiet),
+            hits=hits,
+            index=self._index,
+            indexer=self.indexer,
+            corpus=corpus,
+            shelf=self._shelf,
+            offload=offload,
+            sessions=self._sessions.reader if self._sessions is not None else None,
+        )
+
+    @staticmethod
+    def _file_shaped(
+        settings: AgentSettings, search: SearchService, access: TranscriptAccess
+    ) -> FileShapedManager | None:
+        if not settings.serve_v1:
+            return None
+        return FileShapedManager(
+            agent_id=settings.id,
+            search=search,
+            sandboxed_access=settings.sandboxed_access,
+            transcripts=access,
         )
 
     @classmethod
