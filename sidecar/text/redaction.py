@@ -38,8 +38,8 @@ _ISSUED = re.compile(
     r"|eyJ[A-Za-z0-9_-]{8,4096}\.[A-Za-z0-9_-]{8,8192}\.[A-Za-z0-9_-]{8,4096})"
 )
 _HEADER = re.compile(
-    r"\b((?:proxy-)?authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:(?:bearer|basic|token|digest)\s{1,3})?)"
-    r"[^\s\"',]{4,8192}",
+    r"\b((?:proxy-)?authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:(?:bearer|basic|token|digest)\s{1,3})?+)"
+    r"[^\s\"',]{3,8192}",
     re.IGNORECASE,
 )
 _BEARER = re.compile(
