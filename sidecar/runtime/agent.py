@@ -144,6 +144,7 @@ class AgentRuntime:
         embedder: Embedder | None,
         offload: Offload,
         transcripts: TranscriptAccess | None = None,
+        recorded_origin: RecordedOrigin = none_recorded,
     ) -> AgentRuntime:
         """Open the agent's index, repairing what needs it, and build everything over it."""
         if settings.workspace is None:
@@ -180,6 +181,7 @@ class AgentRuntime:
             offload=offload,
             sessions=sessions,
             transcripts=transcripts,
+            recorded_origin=recorded_origin,
         )
 
     def start(self) -> None:

@@ -15,8 +15,8 @@ from sidecar.domain.memory import SearchRequest, Source
 from sidecar.text.annotations import normalise_project_key
 
 _PLACE = struct.Struct(">12sH")
-_MAC_BYTES = 18
-_LENGTH = _PLACE.size + _MAC_BYTES
+_MAC_BYTES = 19
+_LENGTH = _PLACE.size + _MAC_BYTES  # a multiple of 3: every character of its base64 counts
 
 INVALID = "this memory cursor is not valid for this caller and search"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 from typing import Protocol
 
 from sidecar.domain.memory import Hit
@@ -104,11 +105,7 @@ class _Leg:
 
     def look_ahead(self) -> None:
         """Find the twins of what was taken among the next units, as long as these score about as much."""
-        for _ in range(LOOK_AHEAD):
-            following = self._next()
-            if following is None:
-                return
-            ranked, _ = following
+        for ranked in islice(self._ranking, LOOK_AHEAD):
             if ranked.score < NEAR_SCORE * self._last:
                 self._ahead.append((ranked, None))
                 return

@@ -17,7 +17,7 @@ from sidecar.service.documents import document_of
 from sidecar.service.hits import Found, HitMaker
 from sidecar.service.shelf import Shelf
 from sidecar.service.walks import KeptHit, Place
-from sidecar.text.lines import decode, find_revision, split_lines
+from sidecar.text.lines import decode, find_copies, find_revision, split_lines
 
 PROVEN_SOURCES: tuple[Source, ...] = ("memory",)
 """Sources whose texts this module can find again; hits of any other are left out (fail closed)."""
@@ -44,7 +44,6 @@ class Present:
         self._hits = hits
         self._projects = projects
         self._files: dict[str, _File | None] = {}
-        self._shown: set[tuple[str, int, tuple[int, int] | None]] = set()
         self.lost: set[str] = set()
         """Files that no longer hold a text that was looked for."""
         self.unindexed: set[str] = set()
@@ -55,16 +54,14 @@ class Present:
         if kept.source not in PROVEN_SOURCES:
             return None
         place = kept.place
-        where = self._where(place)
+        where = self._where(place, kept.before)
         file = self._files[place.path]
         if file is None or where is None:
             self.lost.add(place.path)
             return None
         annotations = self._admitted(file.units, where, kept.project_keys)
-        shown = (place.path, where.start, where.chars)
-        if annotations is None or shown in self._shown:
+        if annotations is None:
             return None
-        self._shown.add(shown)
         found = Found(
             path=place.path,
             source=file.source,
@@ -86,15 +83,21 @@ class Present:
             return None
         return place.path, file.lines, where
 
-    def _where(self, place: Place) -> LineRange | None:
-        """Where a text stands in its file now; of several copies the nearest."""
+    def _where(self, place: Place, before: Sequence[Place] = ()) -> LineRange | None:
+        """Where a text stands in its file now; of several copies the nearest that is not one of `before`."""
         if place.path not in self._files:
             self._files[place.path] = self._look(place.path)
         file = self._files[place.path]
         if file is None:
             return None
         count = place.where.end - place.where.start + 1
-        start = find_revision(file.lines, place.revision, place.where.start, count)
+        if before:
+            copies = find_copies(file.lines, place.revision, count)
+            for earlier in before:
+                _take_nearest(copies, earlier)
+            start = _take_nearest(copies, place)
+        else:
+            start = find_revision(file.lines, place.revision, place.where.start, count)
         return None if start is None else LineRange(start, start + count - 1, place.where.chars)
 
     def _look(self, path: str) -> _File | None:
@@ -130,3 +133,12 @@ class Present:
             if found is None or (found.project_keys != keys and annotations.project_keys == keys):
                 found = annotations
         return found
+
+
+def _take_nearest(copies: list[int], place: Place) -> int | None:
+    """The first line of the copy nearest to where the text stood, which is no longer free."""
+    if not copies:
+        return None
+    nearest = min(copies, key=lambda start: (abs(start - place.where.start), start))
+    copies.remove(nearest)
+    return nearest

@@ -7,7 +7,6 @@ short steps while no search runs, or at once when somebody waits for it.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections import OrderedDict, deque
@@ -16,7 +15,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from sidecar.domain.errors import CursorExpired, ProviderFailed
-from sidecar.domain.memory import Citation, Hit, LineRange, ScoreParts, Source
+from sidecar.domain.memory import Citation, LineRange, ScoreParts, Source
 from sidecar.service.blend import Blend
 from sidecar.service.cursors import new_walk_id
 from sidecar.service.descent import Descent
@@ -51,9 +50,14 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class KeptHit(msgspec.Struct, frozen=True, kw_only=True):
-    """A hit without its text. `twins` are the other places of the same text."""
+    """A hit without its text. `twins` are the other places of the same text.
+
+    `before` are places of earlier hits with the very same lines in the same file: entries of other projects
+    may say the same. Whoever looks for this hit leaves a copy to each of them.
+    """
 
     place: Place
+    before: tuple[Place, ...]
     twins: tuple[Place, ...]
     project_keys: tuple[str, ...]
     source: Source
@@ -89,7 +93,8 @@ class Walks:
         self._offload = offload
         self._quiet = quiet
         self._clock = clock
-        self._walks: OrderedDict[bytes, Walk] = OrderedDict()
+        self._walks: dict[bytes, Walk] = {}  # in the order in which they were begun
+        self._used: OrderedDict[bytes, None] = OrderedDict()  # the one used longest ago first
         self._unwritten: deque[bytes] = deque()
         self._kept_hits = 0
         self._writer: asyncio.Task[None] | None = None
@@ -100,11 +105,12 @@ class Walks:
         self._sweep()
         walk_id = new_walk_id()
         self._walks[walk_id] = Walk(rest, partial=partial, began=self._clock())
+        self._used[walk_id] = None
         self._unwritten.append(walk_id)
-        while len(self._unwritten) > MOST_UNWRITTEN:
-            self._drop(self._unwritten[0])
+        if len(self._unwritten) > MOST_UNWRITTEN:
+            self._drop(next((each for each in self._unwritten if not self._walks[each].awaited), walk_id))
         while len(self._walks) > MOST_WALKS:
-            self._drop(next(iter(self._walks)))
+            self._drop(next(iter(self._used)))
         if self._writer is None and not self._closed:
             self._writer = asyncio.create_task(self._write_all(), name="walks")
         return walk_id
@@ -115,7 +121,7 @@ class Walks:
         walk = self._walks.get(walk_id)
         if walk is None or self._closed:
             raise CursorExpired(EXPIRED)
-        self._walks.move_to_end(walk_id)
+        self._used.move_to_end(walk_id)
         if not walk.written.is_set():
             walk.awaited = True
             self._unwritten.remove(walk_id)
@@ -133,18 +139,21 @@ class Walks:
         writer = self._writer
         if writer is not None:
             writer.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await writer
+            await asyncio.gather(writer, return_exceptions=True)
         for walk_id in list(self._walks):
             self._drop(walk_id)
 
     def _sweep(self) -> None:
         limit = self._clock() - KEPT_SECONDS
-        for walk_id in [key for key, walk in self._walks.items() if walk.began <= limit]:
+        while self._walks:
+            walk_id, walk = next(iter(self._walks.items()))
+            if walk.began > limit:
+                return
             self._drop(walk_id)
 
     def _drop(self, walk_id: bytes) -> None:
         walk = self._walks.pop(walk_id)
+        del self._used[walk_id]
         self._kept_hits -= len(walk.hits)
         if not walk.written.is_set():
             self._unwritten.remove(walk_id)
@@ -181,26 +190,31 @@ class Walks:
         self._kept_hits += len(hits)
         walk.written.set()
         while self._kept_hits > MOST_KEPT_HITS:
-            self._drop(next(iter(self._walks)))
+            self._drop(next(iter(self._used)))
 
 
 def _written(rest: Rest, first: int, steps: int) -> tuple[KeptHit, ...] | None:
     """Go on for some steps; all hits from `first` on once there are no more, else None."""
     if rest.advance(MOST_HITS, steps):
         return None
-    return tuple(_kept(hit) for hit in rest.hits[first:])
-
-
-def _kept(hit: Hit) -> KeptHit:
-    own, *twins = [_place(citation) for citation in hit.citations]
-    return KeptHit(
-        place=own,
-        twins=tuple(twins),
-        project_keys=hit.recall.project_keys if hit.recall is not None else (),
-        source=hit.source,
-        score=hit.score,
-        parts=hit.parts,
-    )
+    before: dict[object, list[Place]] = {}
+    kept: list[KeptHit] = []
+    for hit in rest.hits:
+        own, *twins = [_place(citation) for citation in hit.citations]
+        others = before.setdefault((own.path, own.revision, own.where.chars), [])
+        kept.append(
+            KeptHit(
+                place=own,
+                before=tuple(others),
+                twins=tuple(twins),
+                project_keys=hit.recall.project_keys if hit.recall is not None else (),
+                source=hit.source,
+                score=hit.score,
+                parts=hit.parts,
+            )
+        )
+        others.append(own)
+    return tuple(kept[first:])
 
 
 def _place(citation: Citation) -> Place:

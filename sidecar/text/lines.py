@@ -129,24 +129,36 @@ def find_revision(lines: Sequence[str], revision_of: str, near: int, count: int)
 
     Of several copies, the one nearest to line `near` is taken, the earlier one when two are as near.
     """
+    starts = _starts(lines, revision_of, count)
+    starts.sort(key=lambda start: (abs(start - near), start))
+    return next((start for start in starts if _is(lines, start, revision_of, count)), None)
+
+
+def find_copies(lines: Sequence[str], revision_of: str, count: int) -> list[int]:
+    """The first lines (1-based) of all copies of the text, in file order."""
+    return [start for start in _starts(lines, revision_of, count) if _is(lines, start, revision_of, count)]
+
+
+def _starts(lines: Sequence[str], revision_of: str, count: int) -> list[int]:
+    """First lines of the runs whose sum of checksums is that of the revision, found in one pass."""
     if not 1 <= count <= len(lines):
-        return None
+        return []
     try:
         wanted = int(revision_of[:_CHECKSUM_DIGITS], 16)
     except ValueError:
-        return None
+        return []
     sums = list(map(_checksum, lines))
     total = sum(sums[:count])
-    starts = [0] if total & _WRAP == wanted else []
+    starts = [1] if total & _WRAP == wanted else []
     for start in range(1, len(lines) - count + 1):
         total += sums[start + count - 1] - sums[start - 1]
         if total & _WRAP == wanted:
-            starts.append(start)
-    starts.sort(key=lambda start: (abs(start + 1 - near), start))
-    for start in starts:
-        if revision(lines[start : start + count]) == revision_of:
-            return start + 1
-    return None
+            starts.append(start + 1)
+    return starts
+
+
+def _is(lines: Sequence[str], start: int, revision_of: str, count: int) -> bool:
+    return revision(lines[start - 1 : start - 1 + count]) == revision_of
 
 
 def _checksum(line: str) -> int:
