@@ -16,7 +16,8 @@ from sidecar.domain.errors import SidecarError
 from sidecar.embedding.contract import Embedder
 from sidecar.index.agent_index import AgentIndex
 from sidecar.index.private_files import remove_tree
-from sidecar.service.indexing import Indexer, Progress
+from sidecar.index.view import View
+from sidecar.service.indexing import Indexer, Progress, Work
 from sidecar.service.offload import Offload
 from sidecar.service.session_reading import SessionReader
 from sidecar.service.session_search import SessionSearch
@@ -45,7 +46,7 @@ class SessionRuntime:
         offload: Offload,
     ) -> None:
         feed = TranscriptFeed(corpus)
-        self._index = index
+        self.index = index
         self._shelf = SessionShelf(corpus)
         self._watcher = Watcher(corpus, mode=watch.mode, poll_seconds=watch.poll_seconds)
         self._indexer = Indexer(
@@ -96,6 +97,15 @@ class SessionRuntime:
             offload=offload,
         )
 
+    def view(self) -> View:
+        """What is indexed now."""
+        return self.index.view()
+
+    @property
+    def work(self) -> Work:
+        """What was done since the start."""
+        return self._indexer.work
+
     async def run(self) -> None:
         """Follow the folder until cancelled."""
         await self._indexer.run()
@@ -114,12 +124,12 @@ class SessionRuntime:
 
     async def maintain(self) -> None:
         """The bounded clean-up of the index."""
-        await self._index.maintain()
+        await self.index.maintain()
 
     async def close(self) -> None:
         """Close watcher and index, after the tasks have ended."""
         await self._watcher.close()
         try:
-            await self._index.close()
+            await self.index.close()
         except SidecarError as error:
             log.warning("the index of transcripts did not close cleanly: %s", error.message)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-HEADER = {"type": "session", "version": 4, "id": "s", "timestamp": "2026-01-02T03:04:05.000Z", "cwd": "/w"}
+# Makes `transcript_follower` importable for the tests of this folder.
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 def said(role: str, content: object, **more: object) -> dict[str, object]:
@@ -75,7 +77,7 @@ def jsonl() -> Callable[..., bytes]:
 
 @pytest.fixture(scope="session")
 def serving() -> Callable[..., Served]:
-    """`serving(launcher, folder, settings=..., agent=..., environment=...)`: a service with transcripts on."""
+    """`serving(launcher, folder, settings=..., agent=...)`: a service with transcripts on."""
 
     def start(
         launcher: Any,

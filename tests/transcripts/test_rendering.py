@@ -30,7 +30,12 @@ def last(data: bytes) -> Chunk:
 
 def test_messages_of_both_roles_keep_their_physical_lines(say: Any, jsonl: Any) -> None:
     data = jsonl(
-        {"type": "session"}, "", "not json", say("user", "one"), say("toolResult", "x"), say("assistant", "two")
+        {"type": "session"},
+        "",
+        "not json",
+        say("user", "one"),
+        say("toolResult", "x"),
+        say("assistant", "two"),
     )
     assert [(r.line, r.text) for r in rendered(data)] == [(4, "User: one"), (6, "Assistant: two")]
 
@@ -104,7 +109,7 @@ def test_a_line_breaks_at_a_space_that_just_fits_and_never_inside_a_character() 
     "text",
     [
         "[Wed 2026-09-09 23:19 GMT+8] hello",
-        f"Conversation info: {CTX}\n```json\n{{\"id\": 1}}\n```\n\nhello",
+        f'Conversation info: {CTX}\n```json\n{{"id": 1}}\n```\n\nhello',
         f"[Wed 2026-09-09 23:19] Conversation info: {CTX}\n```json\n{{}}\n```\nhello",
         f"Sender: {CTX}\nsender_id=U123\nmore\n\nhello",
         f"A: {CTX}\n```json\n{{}}\n```\nB: {CTX}\n```\nx\n```\n[Wed 2026-09-09 23:19 UTC] hello",
@@ -250,7 +255,9 @@ def test_times_come_from_the_message_then_the_record(
 
 
 def test_a_reset_begins_a_chunk_and_is_the_cutoff(say: Any, jsonl: Any) -> None:
-    data = jsonl(say("user", "old"), {"type": "reset"}, say("user", "new"), {"type": "reset"}, say("user", "x"))
+    data = jsonl(
+        say("user", "old"), {"type": "reset"}, say("user", "new"), {"type": "reset"}, say("user", "x")
+    )
     found = list(chunks([data], Start()))
     assert [(chunk.start.line, chunk.last_line, chunk.reset) for chunk in found] == [
         (1, 1, None),
@@ -283,7 +290,10 @@ def test_half_a_last_line_says_nothing_and_a_whole_one_without_its_end_does(say:
 )
 def test_hostile_lines_say_nothing_and_stop_nothing(say: Any, jsonl: Any, line: bytes) -> None:
     data = jsonl(say("user", "before"), line + b"\n", say("user", "after"))
-    assert [(record.line, record.text) for record in rendered(data)] == [(1, "User: before"), (3, "User: after")]
+    assert [(record.line, record.text) for record in rendered(data)] == [
+        (1, "User: before"),
+        (3, "User: after"),
+    ]
 
 
 def test_text_with_broken_characters_is_kept_without_them(jsonl: Any) -> None:
@@ -297,7 +307,10 @@ def test_an_endless_line_is_counted_and_named_and_not_read(say: Any, jsonl: Any)
     data = jsonl(say("user", "before"), long, say("user", "after"))
     pieces = [data[at : at + 65536] for at in range(0, len(data), 65536)]
     found = list(chunks(pieces, Start()))
-    assert [(r.line, r.text) for chunk in found for r in chunk.records] == [(1, "User: before"), (3, "User: after")]
+    assert [(r.line, r.text) for chunk in found for r in chunk.records] == [
+        (1, "User: before"),
+        (3, "User: after"),
+    ]
     assert "line-too-long" in {note for chunk in found for note in chunk.notes}
 
 

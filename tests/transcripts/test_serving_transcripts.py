@@ -33,7 +33,10 @@ def corpus(say: Any) -> dict[str, list[object]]:
             say("assistant", "In Friedrichshafen. The password: hunter2secret opens the gate."),
             say("user", "And the boiler? " + "We talked at length about the boiler. " * 60),
         ],
-        "group.jsonl": [say("user", "Group talk about the marmot."), say("assistant", "The marmot whistles.")],
+        "group.jsonl": [
+            say("user", "Group talk about the marmot."),
+            say("assistant", "The marmot whistles."),
+        ],
         "channel.jsonl": [say("user", "Channel talk about the ibex.")],
         "child.jsonl": [say("user", "Task for a sub-agent: count the lynx.", __openclaw={})],
         "cronrun.jsonl": [say("user", "[cron:x] go"), say("assistant", "The cron report names the walrus.")],
@@ -45,8 +48,16 @@ def corpus(say: Any) -> dict[str, list[object]]:
         f"gone.jsonl.deleted.{STAMP}": [say("user", "Deleted: the okapi.")],
         f"copy.jsonl.bak.{STAMP}": [say("user", "A backup: the kiwi.")],
         "run.trajectory.jsonl": [say("user", "A trajectory: the emu.")],
-        "direct.checkpoint.123e4567-e89b-12d3-a456-426614174000.jsonl": [say("user", "A checkpoint: the rhea.")],
-        "odd.jsonl": ["[" * 100_000, "\x00", b'{"type":"message"', b"\n", say("user", "Odd file, even axolotl.")],
+        "direct.checkpoint.123e4567-e89b-12d3-a456-426614174000.jsonl": [
+            say("user", "A checkpoint: the rhea.")
+        ],
+        "odd.jsonl": [
+            "[" * 100_000,
+            "\x00",
+            b'{"type":"message"',
+            b"\n",
+            say("user", "Odd file, even axolotl."),
+        ],
         "empty.jsonl": [],
     }
 
@@ -108,7 +119,20 @@ async def test_conversations_sub_agents_and_reset_archives_are_found(
 
 @pytest.mark.parametrize(
     "word",
-    ["walrus", "narwhal", "dodo", "phoenix", "gryphon", "okapi", "kiwi", "emu", "rhea", "puma", "ocelot", "quokka"],
+    [
+        "walrus",
+        "narwhal",
+        "dodo",
+        "phoenix",
+        "gryphon",
+        "okapi",
+        "kiwi",
+        "emu",
+        "rhea",
+        "puma",
+        "ocelot",
+        "quokka",
+    ],
 )
 async def test_machinery_deleted_archives_copies_and_links_are_never_found(served: Any, word: str) -> None:
     await served.service.ready()
@@ -145,8 +169,12 @@ async def test_a_session_reference_gives_the_rendered_lines_of_its_records(serve
 async def test_raw_text_of_a_transcript_never_leaves(served: Any) -> None:
     await served.service.ready()
     whole = {"providerId": "memory-sidecar", "id": "sessions/main/direct.jsonl"}
-    answers = [await served.service.call("memory.get", {"reference": whole, "from": n}) for n in (1, 2, 3, 4, 5)]
-    answers += [await served.service.search("password zeppelin quokka boiler", sources=["sessions"], minScore=0)]
+    answers = [
+        await served.service.call("memory.get", {"reference": whole, "from": n}) for n in (1, 2, 3, 4, 5)
+    ]
+    answers += [
+        await served.service.search("password zeppelin quokka boiler", sources=["sessions"], minScore=0)
+    ]
     answers += [await served.service.call("memory.status", {})]
     for answer in answers:
         shown = json.dumps(answer)
@@ -172,7 +200,9 @@ async def test_bounds_count_physical_lines_and_say_where_to_go_on(served: Any) -
         True,
         4,
     )
-    second = await served.service.call("memory.get", {"reference": own, "from": first["nextFrom"], "lines": 1})
+    second = await served.service.call(
+        "memory.get", {"reference": own, "from": first["nextFrom"], "lines": 1}
+    )
     assert second["text"].startswith("Assistant: In Friedrichshafen.")
     assert second["reference"]["fragment"] == "L4-L4"
     beyond = await served.service.call("memory.get", {"reference": own, "from": 900})
@@ -244,7 +274,13 @@ async def test_answers_about_notes_are_the_same_bytes_with_and_without_transcrip
     write(workspace, NOTES)
     plain = shared_launcher.serve(workspace, state=tmp_path / "state")
     await plain.ready()
-    for query in ("boiler", "where is the spare key", "zeppelin", "who watered the garden and the roses", "cellar"):
+    for query in (
+        "boiler",
+        "where is the spare key",
+        "zeppelin",
+        "who watered the garden and the roses",
+        "cellar",
+    ):
         for asked in ({}, {"minScore": 0, "maxResults": 50}, {"sources": ["memory"]}):
             with_, without = await served.service.search(query, **asked), await plain.search(query, **asked)
             assert json.dumps(with_) == json.dumps(without)
