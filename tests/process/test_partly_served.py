@@ -9,13 +9,7 @@ from typing import Any
 import pytest
 
 
-@pytest.mark.parametrize(
-    ("line", "key"),
-    [
-        ('provider = "legacy"', "agents.main.provider"),
-        ("[agents.main.sessions]\nenabled = true", "agents.main.sessions.enabled"),
-    ],
-)
+@pytest.mark.parametrize(("line", "key"), [('provider = "legacy"', "agents.main.provider")])
 def test_serve_and_config_check_refuse_the_same_files_with_the_same_line(
     launcher: Any, workspace: Path, line: str, key: str
 ) -> None:
