@@ -53,7 +53,7 @@ def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_chunks")
 async def test_an_append_is_found_and_leaves_all_chunks_but_the_last_alone(
-    follow: Open, tmp_path: Path, say: Any, jsonl: Any
+    follow: Open, say: Any, jsonl: Any
 ) -> None:
     followed = await follow()
     path = followed.sessions / "a.jsonl"
@@ -162,7 +162,7 @@ async def test_a_change_hidden_by_growth_is_never_shown_and_is_found_after_a_sea
     assert told
     await followed.runtime.refresh()
     assert "jackal" in (await followed.find("jackal", most=1))[0].excerpt
-    assert not [hit for hit in await followed.find("marmot", least=0.2)]
+    assert await followed.find("marmot", least=0.2) == ()
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -207,14 +207,17 @@ async def test_reset_archives_are_found_where_they_are_asked_for(
 
 @pytest.mark.usefixtures("small_chunks")
 async def test_a_start_over_unchanged_transcripts_reads_none_of_them(
-    follow: Open, say: Any, jsonl: Any
+    follow: Open, say: Any, jsonl: Any, eventually: Any
 ) -> None:
     followed = await follow()
     path = followed.sessions / "a.jsonl"
     path.write_bytes(jsonl(*[say("user", f"talk {n}") for n in range(30)]))
     os.utime(path, ns=(1, 1))
-    while (await _reads(followed)) != 0:  # until the file counts as settled
-        await asyncio.sleep(0.1)
+
+    async def settled() -> bool:
+        return await _reads(followed) == 0
+
+    await eventually(settled)
     documents = followed.documents()
     await followed.close()
     again = await follow()

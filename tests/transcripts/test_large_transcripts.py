@@ -12,7 +12,8 @@ import pytest
 
 MEGABYTES = 200
 MOST_RESIDENT = 700 * 1024
-MOST_SECONDS = 80.0
+MOST_SECONDS = 240.0
+"""About 25 on two free cores."""
 
 
 def resident(pid: int) -> int:
@@ -25,14 +26,14 @@ def resident(pid: int) -> int:
 
 def write_transcript(path: Path, say: Any) -> int:
     """A long life of an agent: mostly results of tools, a tenth of it talk; gives the number of lines."""
-    random.seed(1)
+    dice = random.Random(1)  # noqa: S311
     words = [
         f"{a}{b}" for a in ("ka", "lo", "mi", "ne", "ru", "ta") for b in ("bel", "dor", "fin", "gar", "hos")
     ]
     lines = 0
     with path.open("wb") as file:
         while file.tell() < MEGABYTES * 1024 * 1024:
-            talk = " ".join(random.choices(words, k=60))
+            talk = " ".join(dice.choices(words, k=60))
             for record in (
                 say("user", f"question {lines} {talk}"),
                 say("toolResult", [{"type": "text", "text": "x y z " * 3000}]),

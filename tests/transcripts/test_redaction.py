@@ -89,7 +89,8 @@ def test_masking_twice_changes_nothing_more_of_the_marks(text: str) -> None:
 
 
 HOSTILE = [
-    "a_", "://", "://a:", "://:@", "bearer ", "bearer a", "eyJ", "eyJ.", "token ", "token:", "api_key", "secret:   ",
+    "a_", "://", "://a:", "://:@", "bearer ", "bearer a", "eyJ", "eyJ.", "token ", "token:", "api_key",
+    "secret:   ",
     "password=", "sk-", "--a-", "--token ", "authorization ", "authorization: bearer ", "1", "a.b_c-", "1:",
     "-----BEGIN PRIVATE KEY-----", "-----BEGIN ", '"password":"', "ghp_", "key key_", "Secret", "aToken",
 ]  # fmt: skip

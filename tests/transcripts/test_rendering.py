@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -94,7 +95,7 @@ def test_long_text_wraps_at_800_utf16_units_each_line_labelled(say: Any, jsonl: 
     assert all(line.startswith("Assistant: ") for line in lines)
     assert all(len(body) <= 800 for body in bodies)
     assert " ".join(bodies) == words
-    assert all(len(body) + 1 + len(after.split()[0]) > 800 for body, after in zip(bodies, bodies[1:]))
+    assert all(len(body) + 1 + len(after.split()[0]) > 800 for body, after in pairwise(bodies))
 
 
 def test_a_line_breaks_at_a_space_that_just_fits_and_never_inside_a_character() -> None:
@@ -296,7 +297,7 @@ def test_hostile_lines_say_nothing_and_stop_nothing(say: Any, jsonl: Any, line: 
     ]
 
 
-def test_text_with_broken_characters_is_kept_without_them(jsonl: Any) -> None:
+def test_text_with_broken_characters_is_kept_without_them() -> None:
     half = b'{"type":"message","message":{"role":"user","content":"caf\\ud83d ok"}}\n'
     latin = b'{"type":"message","message":{"role":"user","content":"caf\xe9 ok"}}\n'
     assert texts(half) == texts(latin) == ["User: caf\ufffd ok"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +76,7 @@ STORE = {
 @pytest.fixture(scope="module")
 def served(
     shared_launcher: Any, tmp_path_factory: pytest.TempPathFactory, serving: Any, say: Any, jsonl: Any
-) -> Iterator[Any]:
+) -> Any:
     folder = tmp_path_factory.mktemp("served")
     sessions = folder / "agents" / "main" / "sessions"
     sessions.mkdir(parents=True)
@@ -91,7 +90,7 @@ def served(
     (sessions / "below" / "deep.jsonl").write_bytes(jsonl(say("user", "Below the folder: the puma.")))
     (folder / "outside.jsonl").write_bytes(jsonl(say("user", "Behind a link: the ocelot.")))
     (sessions / "link.jsonl").symlink_to(folder / "outside.jsonl")
-    yield serving(shared_launcher, folder, settings="include_reset_archives = true")
+    return serving(shared_launcher, folder, settings="include_reset_archives = true")
 
 
 @pytest.mark.parametrize(
@@ -142,8 +141,9 @@ async def test_machinery_deleted_archives_copies_and_links_are_never_found(serve
 
 @pytest.mark.parametrize(
     "name",
-    ["dream.jsonl", "cronrun.jsonl", "system.jsonl", f"gone.jsonl.deleted.{STAMP}", "link.jsonl", "below/deep.jsonl",
-     "sessions.json", "run.trajectory.jsonl", "none.jsonl", "../../../outside.jsonl", "empty.jsonl"],
+    ["dream.jsonl", "cronrun.jsonl", "system.jsonl", f"gone.jsonl.deleted.{STAMP}", "link.jsonl",
+     "below/deep.jsonl", "sessions.json", "run.trajectory.jsonl", "none.jsonl", "../../../outside.jsonl",
+     "empty.jsonl"],
 )  # fmt: skip
 async def test_what_is_not_found_cannot_be_read_either(served: Any, name: str) -> None:
     await served.service.ready()
