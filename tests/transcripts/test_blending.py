@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.domain.memory import Hit, LineRange, Reference
@@ -27,6 +27,7 @@ def hits(path: str, scores: list[float]) -> list[Hit]:
     ]
 
 
+@settings(max_examples=40)
 @given(SCORES, SCORES, SCORES)
 def test_each_source_keeps_its_order_and_the_better_head_comes_first(
     one: list[float], two: list[float], more: list[float]

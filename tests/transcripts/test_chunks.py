@@ -43,7 +43,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transcript_chunks, "MOST_LINE_BYTES", 400)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(FILE, st.integers(1, 50))
 def test_every_record_has_the_number_of_its_physical_line(data: bytes, size: int) -> None:
     lines = data.split(b"\n")
@@ -54,7 +54,7 @@ def test_every_record_has_the_number_of_its_physical_line(data: bytes, size: int
         assert record.text == f"{label}: {body}"
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(data=FILE, cut=st.integers(0, 2000), size=st.integers(1, 400))
 def test_chunks_cover_the_file_and_an_append_changes_only_the_last(data: bytes, cut: int, size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

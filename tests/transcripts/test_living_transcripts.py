@@ -12,7 +12,7 @@ SOURCES = 'search_sources = ["memory", "sessions"]'
 WORDS_ONLY = {"MEMORY_SIDECAR_EMBEDDINGS_PROVIDER": "none"}
 
 
-@pytest.mark.parametrize("mode", ["events", "polling"])
+@pytest.mark.parametrize("mode", ["events", pytest.param("polling", marks=pytest.mark.slow)])
 async def test_new_growing_and_removed_transcripts_are_followed(
     launcher: Any, tmp_path: Path, serving: Any, say: Any, jsonl: Any, eventually: Any, mode: str
 ) -> None:
@@ -35,6 +35,7 @@ async def test_new_growing_and_removed_transcripts_are_followed(
     assert served.service.stop() == 0
 
 
+@pytest.mark.slow
 async def test_search_sources_bring_transcripts_into_every_search_and_the_command_line(
     launcher: Any, tmp_path: Path, serving: Any, say: Any, eventually: Any
 ) -> None:
@@ -62,16 +63,7 @@ async def test_search_sources_bring_transcripts_into_every_search_and_the_comman
     assert served.service.stop() == 0
 
 
-async def test_without_transcripts_the_source_is_not_declared(launcher: Any, workspace: Path) -> None:
-    service = launcher.serve(workspace, environment=WORDS_ONLY)
-    await service.ready()
-    _, error = await service.error("memory.search", {"version": 2, "query": "x", "sources": ["sessions"]})
-    assert error["details"]["code"] == "CAPABILITY_UNSUPPORTED"
-    reference = {"providerId": "memory-sidecar", "id": "sessions/main/a.jsonl"}
-    assert (await service.call("memory.get", {"reference": reference}))["status"] == "not_found"
-    assert service.stop() == 0
-
-
+@pytest.mark.slow
 async def test_the_folder_of_transcripts_may_be_missing_and_appear(
     launcher: Any, tmp_path: Path, serving: Any, say: Any, eventually: Any
 ) -> None:

@@ -285,4 +285,9 @@ async def test_answers_about_notes_are_the_same_bytes_with_and_without_transcrip
             with_, without = await served.service.search(query, **asked), await plain.search(query, **asked)
             assert json.dumps(with_) == json.dumps(without)
         assert await served.service.search_v1(query) == await plain.search_v1(query)
+    # Without transcripts the source is not declared, and a reference to one names nothing.
+    _, error = await plain.error("memory.search", {"version": 2, "query": "x", "sources": ["sessions"]})
+    assert error["details"]["code"] == "CAPABILITY_UNSUPPORTED"
+    reference = {"providerId": "memory-sidecar", "id": "sessions/main/direct.jsonl"}
+    assert (await plain.call("memory.get", {"reference": reference}))["status"] == "not_found"
     assert plain.stop() == 0
