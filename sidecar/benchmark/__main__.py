@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from sidecar.benchmark.hostile import HostileResult, ask_hostile
 from sidecar.benchmark.questions import Question, read_questions
 from sidecar.benchmark.retrieval import Asking, measure
 from sidecar.benchmark.scoring import Score, Summary, summarise
@@ -59,6 +60,36 @@ def retrieval(
         scored = asyncio.run(_asked_of_own(sets, asking))
     summary = summarise(scored)
     click.echo(msgspec.json.encode(summary).decode() if as_json else table(summary))
+
+
+@benchmark.command()
+@click.argument("workspace", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--count", type=click.IntRange(1), default=5000, show_default=True)
+@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
+def hostile(workspace: Path, count: int, seed: int, as_json: bool) -> None:
+    """Random and hostile query strings over a workspace: errors, and latencies by length class."""
+    words = sorted({word for path in workspace.rglob("*.md") for word in path.read_text("utf-8").split()})
+    if not words:
+        raise click.UsageError("the workspace has no words")
+    result = asyncio.run(_hostile(workspace, count, seed, words))
+    if as_json:
+        click.echo(msgspec.json.encode(result).decode())
+    else:
+        click.echo(f"{'up to':>8}{'queries':>9}{'p50 ms':>9}{'p99 ms':>9}{'worst':>9}{'p99/p50':>9}")
+        for row in result.classes:
+            click.echo(
+                f"{row.longest:>8}{row.queries:>9}{row.p50:>9}{row.p99:>9}{row.worst:>9}{row.spread:>9}"
+            )
+        click.echo(f"{result.failed} failed" + "".join(f"\n  {error}" for error in result.errors))
+    if result.failed:
+        sys.exit(1)
+
+
+async def _hostile(workspace: Path, count: int, seed: int, words: list[str]) -> HostileResult:
+    async with own_service(workspace) as client:
+        await client.call("sidecar.refresh", {}, timeout_seconds=None)
+        return await ask_hostile(client, count=count, seed=seed, words=words)
 
 
 def table(summary: Summary) -> str:

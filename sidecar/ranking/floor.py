@@ -44,12 +44,12 @@ class DefaultFloor(msgspec.Struct, frozen=True):
     shares no word with the query needs `meaning`: static vectors see some likeness in anything.
     """
 
-    lowest: float = 0.05
+    lowest: float = 0.07
     meaning: float = 0.2
     strong: float = 0.35
     full: float = 1.0
     relative: float = 0.4
-    near: float = 0.9
+    near: float = 0.95
     few: int = 6
     most: int = 20
     final: bool = True

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
 from collections.abc import Iterator
-from itertools import islice
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+import msgspec
 
 from sidecar.domain.memory import Hit
 from sidecar.ranking.collapse import LOOK_AHEAD, NEAR_SCORE, Collapse, Placed
 from sidecar.ranking.floor import Floor
+from sidecar.ranking.likeness import DEMOTED, Likeness, said
 from sidecar.service.ordering import Ranked
 from sidecar.service.showing import NoHit
 from sidecar.text.prepare import CURATED
@@ -36,6 +39,7 @@ class Descent:
     def __init__(self, floor: Floor) -> None:
         self._floor = floor
         self._found = Collapse()
+        self._likeness = Likeness()
         self._legs: list[_Leg] = []
         self.dropped: set[str] = set()
         """Files that changed since they were indexed: their hits are left out."""
@@ -47,7 +51,7 @@ class Descent:
 
     def take(self, ranking: Iterator[Ranked], windows: Shows, most: int) -> None:
         """Go down one more ranking until there are `most` hits, and a little further for their twins."""
-        leg = _Leg(ranking, windows, self._floor, self._found, self.dropped)
+        leg = _Leg(ranking, windows, self._floor, self._found, self._likeness, self.dropped)
         self._legs.append(leg)
         while len(self._found) < most and leg.step():
             pass
@@ -75,18 +79,38 @@ class Descent:
         return False
 
 
+class _Next(NamedTuple):
+    """What comes next: a ranked unit, its hit if it was looked at before, whether it was demoted."""
+
+    ranked: Ranked
+    hit: Hit | None = None
+    waited: bool = False
+
+
 class _Leg:
-    """The descent through one ranking. `_ahead` holds what was looked at without being taken."""
+    """The descent through one ranking.
+
+    `_ahead` holds what was looked at without being taken, `_demoted` the hits that nearly equal an earlier
+    one, which wait until nothing better is left.
+    """
 
     def __init__(
-        self, ranking: Iterator[Ranked], windows: Shows, floor: Floor, found: Collapse, dropped: set[str]
+        self,
+        ranking: Iterator[Ranked],
+        windows: Shows,
+        floor: Floor,
+        found: Collapse,
+        likeness: Likeness,
+        dropped: set[str],
     ) -> None:
         self.windows = windows
         self._ranking = ranking
         self._floor = floor
         self._found = found
         self._dropped = dropped
-        self._ahead: deque[tuple[Ranked, Hit | None]] = deque()
+        self._likeness = likeness
+        self._ahead: deque[_Next] = deque()
+        self._demoted: list[_Next] = []
         self._best = self._last = 0.0
         self._ended = False
 
@@ -95,23 +119,33 @@ class _Leg:
         following = self._next()
         if following is None:
             return False
-        ranked, shown = following
-        if not self._keeps(ranked):
+        if not self._keeps(following.ranked):
             return not self._ended
-        hit = shown or self._show(ranked)
-        if hit is not None:
-            self._found.add(_placed(ranked, hit))
+        hit = following.hit or self._show(following.ranked)
+        if hit is None or self._found.add(_placed(following.ranked, hit), only_twins=True):
+            return True
+        words = said(hit.excerpt)
+        if not following.waited and self._likeness.repeats(words):
+            self._demote(following.ranked, hit)
+        else:
+            self._found.add(_placed(following.ranked, hit))
+            self._likeness.show(words)
         return True
 
     def look_ahead(self) -> None:
         """Find the twins of what was taken among the next units, as long as these score about as much."""
-        for ranked in islice(self._ranking, LOOK_AHEAD):
-            if ranked.score < NEAR_SCORE * self._last:
-                self._ahead.append((ranked, None))
-                return
-            hit = self._show(ranked)
-            if hit is not None and not self._found.add(_placed(ranked, hit), only_twins=True):
-                self._ahead.append((ranked, hit))
+        looked: list[_Next] = []
+        for _ in range(LOOK_AHEAD):
+            following = self._undemoted()
+            if following is None:
+                break
+            if following.ranked.score < NEAR_SCORE * self._last:
+                looked.append(following)
+                break
+            hit = following.hit or self._show(following.ranked)
+            if hit is not None and not self._found.add(_placed(following.ranked, hit), only_twins=True):
+                looked.append(_Next(following.ranked, hit))
+        self._ahead.extendleft(reversed(looked))
 
     def has_more(self) -> bool:
         """As `Descent.has_more`. What it looks at is kept for `step`."""
@@ -119,27 +153,49 @@ class _Leg:
             following = self._next()
             if following is None:
                 return False
-            ranked, shown = following
+            ranked = following.ranked
             if not self._keeps(ranked):
                 if self._ended:
                     return False
                 continue
-            hit = shown or self._show(ranked)
-            if hit is not None and not self._found.add(_placed(ranked, hit), only_twins=True):
-                self._ahead.appendleft((ranked, hit))
-                return True
+            hit = following.hit or self._show(ranked)
+            if hit is None or self._found.add(_placed(ranked, hit), only_twins=True):
+                continue
+            if following.waited:
+                self._demoted.insert(0, _Next(ranked, hit, waited=True))
+            else:
+                self._ahead.appendleft(_Next(ranked, hit))
+            return True
         return True
 
-    def _next(self) -> tuple[Ranked, Hit | None] | None:
+    def _next(self) -> _Next | None:
+        """The best of what comes next in the ranking and what was demoted."""
         if self._ended:
             return None
+        following = self._undemoted()
+        if self._demoted and (following is None or self._demoted[0].ranked.score >= following.ranked.score):
+            if following is not None:
+                self._ahead.appendleft(following)
+            return self._demoted.pop(0)
+        self._ended = following is None
+        return following
+
+    def _undemoted(self) -> _Next | None:
         if self._ahead:
             return self._ahead.popleft()
         ranked = next(self._ranking, None)
-        if ranked is None:
-            self._ended = True
-            return None
-        return ranked, None
+        return None if ranked is None else _Next(ranked)
+
+    def _demote(self, ranked: Ranked, hit: Hit) -> None:
+        score = ranked.score * DEMOTED
+        adjustments = (*hit.parts.adjustments, ("nearEqual", DEMOTED))
+        parts = msgspec.structs.replace(hit.parts, adjustments=adjustments)
+        demoted = _Next(
+            msgspec.structs.replace(ranked, score=score),
+            msgspec.structs.replace(hit, score=score, parts=parts),
+            waited=True,
+        )
+        insort(self._demoted, demoted, key=lambda waiting: -waiting.ranked.score)
 
     def _keeps(self, ranked: Ranked) -> bool:
         kept = self._floor.keeps(len(self._found), ranked.score, ranked.text, self._best or ranked.score)

@@ -104,6 +104,13 @@ _CLEANING: dict[int, str | None] = {
 _MARK_PILE = re.compile(f"([{MARKS}]{{8}})[{MARKS}]+")
 
 
+_SPELLINGS = str.maketrans(
+    {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"}
+    | {"å": "aa", "Å": "Aa", "ø": "oe", "Ø": "Oe", "æ": "ae", "Æ": "Ae"}
+)
+_UMLAUT = re.compile("[äöüÄÖÜåÅøØæÆ]")
+
+
 def clean(text: str) -> str:
     """The text in compatibility form without accents and invisible characters; case is kept.
 
@@ -117,6 +124,15 @@ def clean(text: str) -> str:
     if "\u0306" in text:
         text = text.replace("и\u0306", "й").replace("И\u0306", "Й")
     return unicodedata.normalize("NFC", text.translate(_CLEANING))
+
+
+def spell_out(text: str) -> str | None:
+    """The text with its umlauts in two letters (ä = ae, å = aa), or None where there are none.
+
+    Only the beginning of a long text is composed first: a pile of marks must not cost more than its length.
+    """
+    composed = unicodedata.normalize("NFC", text[:_LONG]) + text[_LONG:]
+    return composed.translate(_SPELLINGS) if _UMLAUT.search(composed) else None
 
 
 def fold(cleaned: str) -> str:

@@ -9,9 +9,9 @@ addresses and versions whole and in part; dates also in a canonical form (see `d
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from typing import Literal
 
 import msgspec
@@ -45,6 +45,9 @@ _DAY = 2.0
 _MONTH = 1.5
 _ANNIVERSARY = 1.2
 _WIDER = 0.3
+_PLAIN_LETTERS = 0.3
+
+_QUERY_ATOMS = 2 * QUERY_TERMS
 
 
 class QueryTerm(msgspec.Struct, frozen=True):
@@ -73,11 +76,12 @@ def index_terms(text: str) -> list[str]:
 def query_terms(text: str) -> list[QueryTerm]:
     """At most `QUERY_TERMS` distinct terms of a query, in the order of its words; [] for mere signs.
 
-    Stop words are left out unless nothing else is there. Past the limit the weightiest terms stay.
+    Stop words are left out unless nothing else is there. Past the limit the weightiest terms stay, of the
+    first `_QUERY_ATOMS` words: what comes after so many is not worth the time it takes to look.
     """
     tokens = dict.fromkeys(text.split())
-    every = list(chain.from_iterable(atoms(token) for token in tokens))
-    telling = [atom for atom in every if not atom.stop] or every
+    telling = list(islice(_atoms_of(tokens, stop=False), _QUERY_ATOMS))
+    telling = telling or list(islice(_atoms_of(tokens, stop=True), _QUERY_ATOMS))
     found: dict[str, QueryTerm] = {}
     group = 0
     for group, atom in enumerate(telling):
@@ -91,6 +95,10 @@ def query_terms(text: str) -> list[QueryTerm]:
     heaviest = sorted(found.values(), key=lambda term: -term.weight)[:QUERY_TERMS]
     kept = {term.term for term in heaviest}
     return [term for term in found.values() if term.term in kept]
+
+
+def _atoms_of(tokens: Iterable[str], *, stop: bool) -> Iterator[Atom]:
+    return (atom for token in tokens for atom in atoms(token) if atom.stop is stop)
 
 
 def _token_terms(token: str) -> tuple[str, ...]:
@@ -112,8 +120,7 @@ def _keep(found: dict[str, QueryTerm], term: QueryTerm) -> None:
 
 def _weighted(atom: Atom) -> Iterator[tuple[str, float, TermKind]]:
     if atom.kind == "word" or atom.kind == "emoji":
-        if atom.whole is not None:
-            yield atom.whole, _WORD, atom.kind
+        yield from _word_weights(atom)
         return
     if atom.kind in ("han", "hangul", "unspaced"):
         yield from _run_weights(atom)
@@ -135,18 +142,27 @@ def _weighted(atom: Atom) -> Iterator[tuple[str, float, TermKind]]:
             yield term, weight, "date"
 
 
+def _word_weights(atom: Atom) -> Iterator[tuple[str, float, TermKind]]:
+    """A word with umlauts is asked for as they are written out, for the index keeps both under that."""
+    if atom.spelled is not None:
+        yield atom.spelled, _WORD, atom.kind
+    if atom.whole is not None:
+        yield atom.whole, _WORD if atom.spelled is None else _PLAIN_LETTERS, atom.kind
+
+
 def _run_weights(atom: Atom) -> Iterator[tuple[str, float, TermKind]]:
     """A run counts like a word or two, however many pairs it has."""
     if atom.whole is not None:
         yield atom.whole, _RUN_WHOLE, "whole"
     elif not atom.grams:
-        yield from ((single, _WORD, "gram") for single in atom.singles)
+        yield from ((single, _WORD, "gram") for single in atom.singles[:_QUERY_ATOMS])
     if atom.grams:
         total = min(_GRAMS_MOST, _WORD + _GRAM_STEP * (len(atom.grams) - 1))
         if atom.kind == "hangul":
             total = _HANGUL_GRAMS
-        for gram in dict.fromkeys(atom.grams):
-            yield gram, total / len(atom.grams), "gram"
+        grams = atom.grams[:_QUERY_ATOMS]
+        for gram in dict.fromkeys(grams):
+            yield gram, total / len(grams), "gram"
 
 
 def _dated(written: WrittenDate) -> Iterator[tuple[str, float]]:

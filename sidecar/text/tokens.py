@@ -62,14 +62,15 @@ _ELIDED = frozenset({"l", "d", "j", "c", "n", "m", "t", "s", "qu", "o"})
 class Atom(msgspec.Struct, frozen=True):
     """A word, identifier, script run or emoji of a token.
 
-    `whole` is the term of all of it (None where only grams stand for it), `components` its larger parts
-    (file name of a path, host of an address), `parts` its words, `grams` overlapping pairs, `singles` the
-    single characters that only the index keeps. `dates` are days named in it. `stop`: says nothing by
-    itself.
+    `whole` is the term of all of it (None where only grams stand for it), `spelled` the same with its
+    umlauts written out (`koenig` for `könig`), `components` its larger parts (file name of a path, host of an
+    address), `parts` its words, `grams` overlapping pairs, `singles` the single characters that only the
+    index keeps. `dates` are days named in it. `stop`: says nothing by itself.
     """
 
     kind: AtomKind
     whole: str | None
+    spelled: str | None = None
     components: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     grams: tuple[str, ...] = ()
@@ -81,10 +82,13 @@ class Atom(msgspec.Struct, frozen=True):
         """All terms under which the index keeps this atom: each once, but pairs of a run as they come."""
         if self.kind == "word" and self.whole is not None:
             yield self.whole
+            if self.spelled is not None:
+                yield self.spelled
             return
         found: dict[str, None] = {}
-        if self.whole is not None:
-            found[self.whole] = None
+        for whole in (self.whole, self.spelled):
+            if whole is not None:
+                found[whole] = None
         for group in (self.components, self.parts):
             found.update(dict.fromkeys(group))
         for written in self.dates:
@@ -97,6 +101,23 @@ class Atom(msgspec.Struct, frozen=True):
 
 def atoms(token: str) -> Iterator[Atom]:
     """The atoms of a token without white space; linear in its length, and never raises."""
+    if not token.isascii() and (spelled := scripts.spell_out(token)) is not None:
+        yield from _with_spelling(list(_atoms(token)), list(_atoms(spelled)))
+    else:
+        yield from _atoms(token)
+
+
+def _with_spelling(plain: list[Atom], spelled: list[Atom]) -> Iterator[Atom]:
+    """Each atom with how it is written where its umlauts cannot be typed."""
+    for atom, other in zip(plain, spelled, strict=True) if len(plain) == len(spelled) else ():
+        parts = tuple(dict.fromkeys((*atom.parts, *other.parts)))
+        different = other.whole if other.whole != atom.whole else None
+        yield msgspec.structs.replace(atom, spelled=different, parts=parts)
+    if len(plain) != len(spelled):
+        yield from plain
+
+
+def _atoms(token: str) -> Iterator[Atom]:
     cleaned = scripts.clean(token)
     if "," in cleaned:
         cleaned = _GROUPED_NUMBER.sub(lambda found: found[1].replace(",", ""), cleaned)
@@ -179,7 +200,9 @@ def _matched(piece: str, pattern: re.Pattern[str]) -> Iterator[Atom]:
             inner = _atom(body)
             whole = f"#{scripts.fold(body)}"
             kept = inner.parts if inner.whole is None else (inner.whole, *inner.parts)
-            yield Atom("identifier", bounded(whole), inner.components, kept, dates=inner.dates)
+            yield Atom(
+                "identifier", bounded(whole), components=inner.components, parts=kept, dates=inner.dates
+            )
         else:
             yield _atom(body)
 
@@ -200,7 +223,13 @@ def _address(rest: str, pattern: re.Pattern[str]) -> Iterator[Atom]:
         parts.update(dict.fromkeys(inner.parts))
         dates.update(dict.fromkeys(inner.dates))
     if whole:
-        yield Atom("identifier", bounded(whole), tuple(components), tuple(parts), dates=tuple(dates))
+        yield Atom(
+            "identifier",
+            bounded(whole),
+            components=tuple(components),
+            parts=tuple(parts),
+            dates=tuple(dates),
+        )
 
 
 def _atom(body: str) -> Atom:
@@ -230,8 +259,8 @@ def _atom(body: str) -> Atom:
     return Atom(
         "compound" if compound or body.replace("/", "").isalpha() else "identifier",
         bounded(folded),
-        tuple(components),
-        tuple(parts),
+        components=tuple(components),
+        parts=tuple(parts),
         dates=tuple(numeric_dates(folded)) if len(folded) >= 6 else (),
     )
 

@@ -37,11 +37,15 @@ SCRIPTS = {
     "memory/ar.md": "مفتاح المخزن عند الجيران",
     "memory/fr.md": "Le café près de la gare",
     "memory/de.md": "Straße gesperrt bis Montag",
+    "memory/at.md": "Treffpunkt Königsplatz um neun",
+    "memory/li.md": "Abholung am Muehlweg hinten",
+    "memory/da.md": "Nøglen ligger hos naboen",
     "memory/th.md": "กุญแจสำรองอยู่ใต้กระถางต้นไม้",
 }
 ASKED = {
     "домофона": "ru", "ПАРОЛЬ": "ru", "ραντεβού": "el", "ΡΑΝΤΕΒΟΥ": "el", "साइकिल": "hi", "مفتاح": "ar",
     "café": "fr", "cafe": "fr", "CAFÉ": "fr", "pres": "fr", "Straße": "de", "STRASSE": "de", "strasse": "de",
+    "koenigsplatz": "at", "Konigsplatz": "at", "Königsplatz": "at", "Mühlweg": "li", "noeglen": "da",
     "กุญแจ": "th", "กระถาง": "th",
 }  # fmt: skip
 

@@ -13,8 +13,8 @@ from paging_world import WORDS, World, bounds, cases, edit, random_files
 from sidecar.domain.memory import Found, GetRequest, Hit
 from sidecar.text.fragments import parse_fragment
 
-ROUNDS = 10
-"""Edits and reads in one example: each is a case."""
+STARTS, EDITS = 4, 10
+"""In one example: how often the files are put back, and the edits that follow. Each edit is a case."""
 
 
 async def read_back(world: World, hit: Hit, raw: list[str]) -> None:
@@ -36,19 +36,22 @@ async def read_back(world: World, hit: Hit, raw: list[str]) -> None:
 
 def check_example(world: World, seed: int) -> None:
     random = Random(seed)  # noqa: S311
-    world.agent.write(random_files(random))
+    files = random_files(random)
+    world.agent.write(files)
     world.run(world.agent.scan())
     hits: list[tuple[Hit, list[str]]] = []
     for query in random.sample(WORDS, 2):
         page = world.run(world.agent.page(query, 20, min_score=0.0))
         hits += [(hit, world.agent.named(hit)) for hit in page.hits]
-    for _ in range(ROUNDS):
-        edit(random, world.agent.workspace)
-        for hit, raw in random.sample(hits, min(len(hits), 4)):
-            world.run(read_back(world, hit, raw))
+    for _ in range(STARTS):
+        world.agent.write(files)
+        for _ in range(EDITS):
+            edit(random, world.agent.workspace)
+            for hit, raw in random.sample(hits, min(len(hits), 4)):
+                world.run(read_back(world, hit, raw))
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(seed=st.integers(0, 2**32))
 def test_a_hits_text_is_read_back_byte_for_byte_or_not_at_all(world: Any, seed: int) -> None:
     """After each of random edits the raw lines that a hit named are found where they are, or not found."""
@@ -56,7 +59,7 @@ def test_a_hits_text_is_read_back_byte_for_byte_or_not_at_all(world: Any, seed: 
 
 
 @pytest.mark.slow
-@settings(max_examples=cases(1000) // ROUNDS)
+@settings(max_examples=cases(1000) // (STARTS * EDITS))
 @given(seed=st.integers(0, 2**32))
 def test_in_a_thousand_edits_no_reference_ever_gives_other_text(world: Any, seed: int) -> None:
     """The same in full: `PROPERTY_CASES=10000` sets how many."""

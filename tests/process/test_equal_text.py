@@ -33,6 +33,34 @@ async def test_equal_text_comes_back_once_from_the_curated_file_with_every_place
     assert service.stop() == 0
 
 
+async def test_a_note_saved_again_with_another_word_comes_after_what_says_something_else(
+    launcher: Any, workspace: Path, write: Any
+) -> None:
+    copy = (
+        "- The greenhouse permit TH-0815 was extended by the town hall until the end of {} after two visits."
+    )
+    write(
+        workspace,
+        {
+            **{f"memory/copy-{number}.md": copy.format(f"{number} May") for number in range(1, 5)},
+            "memory/other.md": "- For the greenhouse permit the neighbour wants to see the drawings of the roof.",
+        },
+    )
+    service = launcher.serve(workspace)
+    await service.ready()
+    found = {
+        limit: [
+            hit["reference"]["id"]
+            for hit in (await service.search("greenhouse permit", minScore=0, maxResults=limit))["hits"]
+        ]
+        for limit in (1, 2, 3, 10)
+    }
+    assert "memory/other.md" in found[10][:2], "the copies of the best hit do not stand before it"
+    assert len(set(found[10])) == 5, "demoted, never dropped"
+    assert all(found[limit] == found[10][:limit] for limit in found)
+    assert service.stop() == 0
+
+
 async def test_without_a_curated_copy_the_newest_note_is_shown(
     launcher: Any, workspace: Path, write: Any
 ) -> None:
