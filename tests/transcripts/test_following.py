@@ -17,7 +17,7 @@ from transcript_follower import Followed, Only, shown
 from sidecar.domain.memory import Found, NotFound
 from sidecar.embedding.local import LocalEmbedder
 from sidecar.embedding.offloaded import OffloadedEmbedder
-from sidecar.service import transcript_change, transcript_feed
+from sidecar.service import session_search, transcript_change, transcript_feed
 from sidecar.text import transcript_chunks
 
 STAMP = "2026-01-02T03-04-05.678Z"
@@ -235,6 +235,7 @@ async def _reads(followed: Followed) -> int:
 async def test_a_long_transcript_whose_indexing_was_cut_off_is_taken_up_again(
     follow: Open, say: Any, jsonl: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(transcript_change, "is_settled", lambda _: True)
     followed = await follow()
     records = [say("user", f"talk number{n} of many") for n in range(60)]
     (followed.sessions / "a.jsonl").write_bytes(jsonl(*records))
@@ -336,9 +337,10 @@ async def test_lines_before_a_reset_are_all_that_a_narrowed_caller_sees(
 
 
 async def test_hidden_transcripts_shape_nothing_of_what_is_seen(
-    follow: Open, tmp_path: Path, say: Any, jsonl: Any
+    follow: Open, tmp_path: Path, say: Any, jsonl: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same answers, to the last digit, as where the hidden files do not exist at all."""
+    monkeypatch.setattr(session_search, "CANDIDATES", 40)
     embedder = OffloadedEmbedder(LocalEmbedder())
     alone = tmp_path / "alone"
     alone.mkdir()
