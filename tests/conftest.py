@@ -215,6 +215,14 @@ def shared_launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launch
         yield started
 
 
+@pytest.fixture(scope="session")
+def session_launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
+    """A launcher whose services live as long as the whole run, for tests that only add to what is there."""
+    started = Launcher(tmp_path_factory.mktemp("session"))
+    with contextlib.closing(started):
+        yield started
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     """An empty workspace."""

@@ -10,11 +10,12 @@ from http import HTTPStatus
 from aiohttp import hdrs, web
 
 from sidecar.api.body import read_json_body
+from sidecar.api.contexts import http_context
 from sidecar.api.dispatch import Call, Dispatcher
-from sidecar.api.door import HEALTH_PATH, PRINCIPAL, Door
-from sidecar.domain.authority import CallerContext, Operator, Principal
+from sidecar.api.door import BEARER, HEALTH_PATH, PRINCIPAL, SOCKET_PATH, Door
+from sidecar.api.websocket import Sockets
+from sidecar.domain.authority import Principal
 from sidecar.domain.errors import (
-    AccessDenied,
     BodyTooLarge,
     InvalidRequest,
     MethodNotAllowed,
@@ -29,12 +30,13 @@ log = logging.getLogger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Readiness = Callable[[Principal], tuple[bool, dict[str, object]]]
 _JSON = "application/json"
-REVOKED = "Memory request authority is no longer active"
 
 
-def build_app(*, door: Door, dispatcher: Dispatcher, readiness: Readiness) -> web.Application:
-    """The application that both the TCP port and the Unix socket serve."""
-    routes = _Routes(door=door, dispatcher=dispatcher, readiness=readiness)
+def build_app(
+    *, door: Door, dispatcher: Dispatcher, readiness: Readiness, sockets: Sockets | None = None
+) -> web.Application:
+    """The application that both listeners serve; with `/ws` where there are sockets."""
+    routes = _Routes(dispatcher=dispatcher, readiness=readiness)
 
     @web.middleware
     async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -46,6 +48,8 @@ def build_app(*, door: Door, dispatcher: Dispatcher, readiness: Readiness) -> we
     app.router.add_get("/readyz", routes.readyz)
     app.router.add_post("/rpc", routes.rpc)
     app.router.add_post("/rpc/{method}", routes.rpc_method)
+    if sockets is not None:
+        app.router.add_get(SOCKET_PATH, sockets.handle, allow_head=False)
     return app
 
 
@@ -88,8 +92,7 @@ def error_response(error: SidecarError, body: bytes | None = None) -> web.Respon
 
 
 class _Routes:
-    def __init__(self, *, door: Door, dispatcher: Dispatcher, readiness: Readiness) -> None:
-        self._door = door
+    def __init__(self, *, dispatcher: Dispatcher, readiness: Readiness) -> None:
         self._dispatcher = dispatcher
         self._readiness = readiness
 
@@ -122,23 +125,10 @@ class _Routes:
             return error_response(error, frames.failure(frame_id, error))
 
     async def _answer(self, request: web.Request, frame: frames.RequestFrame) -> web.Response:
-        principal = request[PRINCIPAL]
-        call = Call(params=frame.params, principal=principal, context=self._context(request, principal))
+        bearer = request[BEARER]
+        call = Call(params=frame.params, bearer=bearer, context=http_context(request, bearer))
         payload = await self._dispatcher.call(frame.method, call)
         return web.Response(body=frames.response(frame.id, payload), content_type=_JSON)
-
-    def _context(self, request: web.Request, principal: Principal) -> CallerContext:
-        def assert_current() -> None:
-            transport = request.transport
-            if transport is None or transport.is_closing() or not self._door.still_admits(request):
-                raise AccessDenied(REVOKED)
-
-        connection = f"http-{id(request.transport):x}"
-        return CallerContext(
-            authority=Operator(scopes=principal.scopes, connection_id=connection),
-            assert_current=assert_current,
-            identity=principal.name,
-        )
 
 
 def _json(payload: dict[str, object], status: int = 200) -> web.Response:

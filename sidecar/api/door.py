@@ -2,60 +2,75 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
-import logging
 from collections.abc import Callable, Collection
 from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 
-from sidecar.domain.authority import Principal
+from sidecar.domain.authority import Bearer, Principal
 from sidecar.domain.errors import Forbidden, Unauthenticated
-
-log = logging.getLogger(__name__)
+from sidecar.service.audit import Audit
 
 MatchToken = Callable[[str], Principal | None]
-PRESENTED = web.RequestKey("presented", str)
+BEARER = web.RequestKey("bearer", Bearer)
 PRINCIPAL = web.RequestKey("principal", Principal)
 
 HEALTH_PATH = "/healthz"
+SOCKET_PATH = "/ws"
 OPEN_PATHS = frozenset({HEALTH_PATH})
 
 
 class Door:
-    """Decides who comes in. Refusals are raised and logged in one line, without the token or the address."""
+    """Decides who comes in. Refusals are raised and recorded, without the token or the address."""
 
     def __init__(
-        self, *, match: MatchToken, allowed_hosts: Collection[str], allowed_origins: Collection[str]
+        self,
+        *,
+        match: MatchToken,
+        allowed_hosts: Collection[str],
+        allowed_origins: Collection[str],
+        audit: Audit | None = None,
     ) -> None:
+        """Refusals are recorded in `audit`, or in one that nobody reads."""
         self._match = match
+        self._audit = audit or Audit()
         self._hosts = frozenset(host.lower() for host in allowed_hosts)
         self._origins = frozenset(origin.lower().rstrip("/") for origin in allowed_origins)
 
     def admit(self, request: web.Request) -> None:
-        """Raise `Forbidden` or `Unauthenticated`, or leave the principal on the request."""
+        """Raise `Forbidden` or `Unauthenticated`, or leave bearer and principal on the request.
+
+        The upgrade of `/ws` may come without a token; a token that it brings has to be right.
+        """
         self._check_host(request)
         self._check_origin(request)
-        if request.path in OPEN_PATHS:
+        if request.path in OPEN_PATHS or (_is_upgrade(request) and hdrs.AUTHORIZATION not in request.headers):
             return
         header = request.headers.get(hdrs.AUTHORIZATION, "")
         scheme, _, presented = header.partition(" ")
         presented = presented.strip()
         if scheme.lower() != "bearer" or not presented:
-            log.warning("refused: no token", extra={"reason": "token-missing"})
+            self._audit.refused_at_door("token-missing")
             raise Unauthenticated(
                 "a bearer token is required in the Authorization header", details_code="AUTH_TOKEN_MISSING"
             )
+        request[BEARER] = bearer = self.bearer(presented)
+        request[PRINCIPAL] = bearer.principal
+
+    def bearer(self, presented: str) -> Bearer:
+        """Whom a presented secret stands for; raises `Unauthenticated`."""
         principal = self._match(presented)
         if principal is None:
-            log.warning("refused: wrong token", extra={"reason": "token-mismatch"})
+            self._audit.refused_at_door("token-mismatch")
             raise Unauthenticated("the token does not match", details_code="AUTH_TOKEN_MISMATCH")
-        request[PRESENTED] = presented
-        request[PRINCIPAL] = principal
-
-    def still_admits(self, request: web.Request) -> bool:
-        """Whether the token that the request came in with still stands for the same principal."""
-        return self._match(request[PRESENTED]) == request[PRINCIPAL]
+        digest = hashlib.sha256(presented.encode("utf-8", "surrogatepass")).hexdigest()
+        return Bearer(
+            principal=principal,
+            key=f"{principal.name} {digest}",
+            holds=lambda: self._match(presented) == principal,
+        )
 
     def _check_host(self, request: web.Request) -> None:
         if request.path == HEALTH_PATH:
@@ -63,7 +78,7 @@ class Door:
         named = request.headers.getall(hdrs.HOST, [])
         if len(named) == 1 and (is_loopback_host(named[0]) or self._is_allowed(named[0])):
             return
-        log.warning("refused: host", extra={"reason": "host"})
+        self._audit.refused_at_door("host")
         raise Forbidden("this Host is not accepted")
 
     def _is_allowed(self, host: str) -> bool:
@@ -74,8 +89,12 @@ class Door:
         for origin in request.headers.getall(hdrs.ORIGIN, []):
             own = f"{request.scheme}://{request.headers.get(hdrs.HOST, '')}"
             if origin.lower() not in self._origins and origin.lower() != own.lower():
-                log.warning("refused: origin", extra={"reason": "origin"})
+                self._audit.refused_at_door("origin")
                 raise Forbidden("this Origin is not accepted")
+
+
+def _is_upgrade(request: web.Request) -> bool:
+    return request.path == SOCKET_PATH and request.method == hdrs.METH_GET
 
 
 def host_name(host: str) -> str:

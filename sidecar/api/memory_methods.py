@@ -11,7 +11,7 @@ from sidecar.api.dispatch import Call, Method, Payload
 from sidecar.domain.errors import InvalidRequest, ProviderFailed, Unavailable
 from sidecar.domain.provider import MemoryProvider, Purpose
 from sidecar.policy.roster import Subject, resolve_agent, visible_agents
-from sidecar.service.binding import BoundHandle, open_bound
+from sidecar.service.binding import DEADLINES, BoundHandle, Deadlines, open_bound
 from sidecar.wire import encode, params
 from sidecar.wire.params import AgentParam
 
@@ -35,9 +35,17 @@ class ServedAgent(Protocol):
 class MemoryMethods:
     """Handlers over the configured agents."""
 
-    def __init__(self, agents: Mapping[str, ServedAgent], default_agent: str | None) -> None:
-        self._agents = dict(agents)
+    def __init__(
+        self,
+        agents: Mapping[str, ServedAgent],
+        default_agent: str | None,
+        *,
+        deadlines: Deadlines = DEADLINES,
+    ) -> None:
+        """`agents` is looked up anew for every call."""
+        self._agents = agents
         self._default = default_agent
+        self._deadlines = deadlines
 
     def table(self) -> dict[str, Method]:
         """The entries for the dispatcher."""
@@ -120,8 +128,20 @@ class MemoryMethods:
         self, call: Call, agent: AgentParam, purpose: Purpose
     ) -> AsyncIterator[tuple[str, BoundHandle]]:
         agent_id = self._resolve(call, agent, "memory provider")
-        handle = await open_bound(self._agents[agent_id].provider, agent_id, call.context, purpose)
+        provider = self._agents[agent_id].provider
+        handle = await open_bound(
+            provider,
+            agent_id,
+            call.context,
+            purpose,
+            is_served=lambda: self._serves(agent_id, provider),
+            deadlines=self._deadlines,
+        )
         try:
             yield agent_id, handle
         finally:
             await handle.close()
+
+    def _serves(self, agent_id: str, provider: MemoryProvider) -> bool:
+        agent = self._agents.get(agent_id)
+        return agent is not None and agent.provider is provider

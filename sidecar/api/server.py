@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from aiohttp import web
@@ -14,9 +15,16 @@ LARGEST_HEADER = 16 * 1024
 
 
 class Server:
-    """Owns the runner and its two sites. Requests in flight get `SHUTDOWN_SECONDS` to finish at stop."""
+    """Owns the runner and its two sites. Requests in flight get `SHUTDOWN_SECONDS` to finish at stop.
 
-    def __init__(self, app: web.Application) -> None:
+    `wind_down` is awaited at stop, when nobody new can come in and what is connected can still be read:
+    sockets say goodbye there.
+    """
+
+    def __init__(
+        self, app: web.Application, *, wind_down: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        self._wind_down = wind_down
         self._runner = web.AppRunner(
             app,
             access_log=None,
@@ -40,6 +48,10 @@ class Server:
 
     async def stop(self) -> None:
         """Stop accepting, let requests finish within the bound, close everything."""
+        for site in self._runner.sites:
+            await site.stop()
+        if self._wind_down is not None:
+            await self._wind_down()
         await self._runner.cleanup()
 
 

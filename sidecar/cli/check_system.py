@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import errno
 import os
@@ -9,11 +10,12 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from sidecar.cli.finding import Finding, error, fine, warning
 from sidecar.domain.errors import SettingsError, SidecarError
 from sidecar.settings.load import Loaded
-from sidecar.settings.model import Settings, watched_roots
+from sidecar.settings.model import EmbeddingSettings, Settings, is_loopback, watched_roots
 from sidecar.settings.state import lock_holder, read_endpoint
 from sidecar.settings.tokens import generated_tokens, read_secret
 
@@ -75,7 +77,7 @@ def _number(path: str) -> int:
 
 
 def check_embeddings(loaded: Loaded, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Whether vectors can be had: the local model is loaded, an endpoint is not contacted."""
+    """Whether vectors can be had: the local model is loaded, an endpoint is asked for one word."""
     check, embeddings = "embeddings", loaded.settings.embeddings
     if embeddings.provider == "none":
         yield fine(check, "none, as configured: search is by words only")
@@ -85,10 +87,11 @@ def check_embeddings(loaded: Loaded, environ: Mapping[str, str]) -> Iterator[Fin
         yield error(
             check, f"{embeddings.api_key_env} is not set", f"set {embeddings.api_key_env} to the API key"
         )
-    elif embeddings.api_key_env is not None and (embeddings.base_url or "").startswith("http://"):
+    elif embeddings.api_key_env is not None and _is_open(embeddings.base_url or ""):
         yield warning(check, "the API key is sent without encryption", "use an https:// base_url")
+        yield _check_remote(check, embeddings, environ)
     else:
-        yield fine(check, f"model {embeddings.model} at {embeddings.base_url}, not contacted by this check")
+        yield _check_remote(check, embeddings, environ)
 
 
 def _check_local(check: str) -> Finding:
@@ -101,6 +104,31 @@ def _check_local(check: str) -> Finding:
     except SidecarError as failure:
         return error(check, f"the local model does not load: {failure.message}", "reinstall memory-sidecar")
     return fine(check, f"the local model loads ({embedder.identity.dimensions} dimensions)")
+
+
+def _is_open(address: str) -> bool:
+    """Whether what is sent there can be read on the way."""
+    parts = urlsplit(address)
+    return parts.scheme == "http" and not is_loopback(parts.hostname or "")
+
+
+def _check_remote(check: str, settings: EmbeddingSettings, environ: Mapping[str, str]) -> Finding:
+    from sidecar.runtime.embedders import make_embedder
+
+    async def asked() -> Finding:
+        embedder = make_embedder(settings, environ)
+        if embedder is None:
+            return fine(check, "none")
+        try:
+            identity = (await embedder.embed(["memory"])).identity
+        finally:
+            await embedder.close()
+        return fine(check, f"model {identity.name} answers ({identity.dimensions} dimensions)")
+
+    try:
+        return asyncio.run(asked())
+    except SidecarError as failure:
+        return error(check, failure.message, "start the endpoint, or correct [embeddings]")
 
 
 def check_tokens(loaded: Loaded, environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -57,6 +57,7 @@ class HostOperation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Authority = Operator | Session | HostOperation
+REVOKED = "Memory request authority is no longer active"
 
 
 async def nothing_pending() -> None:
@@ -69,13 +70,15 @@ class CallerContext(msgspec.Struct, frozen=True, kw_only=True):
     `assert_current` raises when the caller was revoked, disconnected or replaced; it is called before and
     after every awaited step, and what was obtained before a revocation is discarded (U§4). `settle` waits,
     within a bound, for session rows that are being written, and comes before it (U§6). `identity` names the
-    caller beyond one connection or lease: a cursor is bound to it (spec §5.1).
+    caller beyond one connection or lease: a cursor is bound to it (spec §5.1). `token_name` is the token that
+    came with the call, for the audit.
     """
 
     authority: Authority
     assert_current: Callable[[], None]
     settle: Callable[[], Awaitable[None]] = nothing_pending
     identity: str = ""
+    token_name: str = ""
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,3 +88,39 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     role: Literal["operator", "host"]
     scopes: tuple[str, ...]
     agents: tuple[str, ...] | None = None
+
+
+class Bearer(msgspec.Struct, frozen=True, kw_only=True):
+    """A token in use. `key` names token and secret together without telling the secret.
+
+    `holds` says whether the secret still stands for the same principal: a rotation ends that.
+    """
+
+    principal: Principal
+    key: str
+    holds: Callable[[], bool]
+
+    def __repr__(self) -> str:
+        return f"Bearer({self.principal.name})"
+
+
+def identity_of(token_name: str, agent_id: str, authority: Authority) -> str:
+    """What a caller vouched for by a host is called beyond one lease, connection or audience handle.
+
+    Equal for two leases of the same caller, different in everything that decides what it may see.
+    """
+    match authority:
+        case Operator():
+            told: tuple[object, ...] = ("operator",)
+        case HostOperation(operation=operation):
+            told = ("host", operation)
+        case Session(audience=audience, conversation_recall=recall):
+            told = (
+                "session",
+                authority.session_key,
+                authority.session_id,
+                None if audience is None else (type(audience).__name__, *msgspec.structs.astuple(audience)),
+                authority.sandboxed,
+                None if recall is None else msgspec.structs.astuple(recall),
+            )
+    return msgspec.json.encode((token_name, agent_id, *told)).decode()

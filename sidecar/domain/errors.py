@@ -13,10 +13,12 @@ SidecarError
 │   ├── CapabilityUnsupported     details.code CAPABILITY_UNSUPPORTED
 │   ├── ForeignReference          details.code FOREIGN_REFERENCE
 │   ├── AccessDenied              details.code ACCESS_DENIED
+│   │   └── AudienceRefused
 │   ├── CursorInvalid             details.code CURSOR_INVALID
 │   ├── CursorExpired             details.code CURSOR_EXPIRED
 │   ├── LeaseClosed               details.code LEASE_CLOSED
 │   ├── ProviderFailed            details.code PROVIDER_FAILED
+│   ├── EmbeddingFailed           details.code PROVIDER_FAILED, retryable
 │   └── Overloaded                details.code OVERLOADED, retryable
 ├── SettingsError             never on the wire: one line at start, exit 2
 ├── StateError                never on the wire: state directory unusable or taken, exit 2
@@ -135,6 +137,10 @@ class AccessDenied(Unavailable):
     details_code = "ACCESS_DENIED"
 
 
+class AudienceRefused(AccessDenied):
+    """An audience that was not minted here, is another session's or no longer holds (U§6)."""
+
+
 class CursorInvalid(Unavailable):
     """A cursor that this process did not mint for this caller and query (spec §5.1)."""
 
@@ -160,6 +166,29 @@ class ProviderFailed(Unavailable):
     """Provider code failed or broke its contract; the cause is logged, not sent."""
 
     details_code = "PROVIDER_FAILED"
+
+
+class EmbeddingFailed(Unavailable):
+    """Text could not be turned into vectors; the message is our own, it quotes nothing that was received.
+
+    `lasting`: asking again soon is useless (key, quota, address). `answered`: something came back, so that
+    the texts themselves may be the cause.
+    """
+
+    details_code = "PROVIDER_FAILED"
+    retryable = True
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        lasting: bool = False,
+        answered: bool = False,
+        retry_after_ms: int | None = None,
+    ) -> None:
+        super().__init__(message, retry_after_ms=retry_after_ms)
+        self.lasting = lasting
+        self.answered = answered
 
 
 class Overloaded(Unavailable):

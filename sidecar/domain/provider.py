@@ -74,6 +74,14 @@ class CandidateHandle(ProviderHandle, Protocol):
         ...
 
 
+class RefreshHandle(ProviderHandle, Protocol):
+    """A handle whose provider can bring itself up to date."""
+
+    async def refresh(self) -> None:
+        """Return once the provider has taken in what changed."""
+        ...
+
+
 class MemoryProvider(Protocol):
     """A provider: it owns an agent's memory and opens handles on it."""
 

@@ -6,6 +6,9 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from sidecar.domain.authority import Audience
+from sidecar.domain.errors import AccessDenied
+
 Archived = Literal["reset", "deleted"]
 
 
@@ -32,3 +35,59 @@ class TranscriptAuthoriser(Protocol):
     def grant(self, transcript: TranscriptIdentity, *, reset_cutoff: int | None) -> TranscriptGrant:
         """Whether the caller may see a transcript. `reset_cutoff` is the line of its last reset, if any."""
         ...
+
+
+NOT_MINTED = "memory provider requires a host-minted memory audience"
+
+
+class AudienceBinding(Protocol):
+    """An audience in use: bound to one session and one lease, and asked again around every awaited step."""
+
+    @property
+    def audience(self) -> Audience:
+        """What the handle stands for; the fields that a caller sends beside it are never looked at."""
+        ...
+
+    def assert_current(self) -> None:
+        """Raise `AccessDenied` with U§6's sentence once the audience no longer holds."""
+        ...
+
+    async def settle(self) -> None:
+        """Wait, within a bound, for session rows that are being written (U§6)."""
+        ...
+
+
+class Audiences(Protocol):
+    """The audiences that this process minted, by their handles (spec §4.2)."""
+
+    def bind(
+        self, handle: str, *, agent_id: str, session_key: str, session_id: str | None, lease: str
+    ) -> AudienceBinding:
+        """The audience behind a handle, for one session of `agent_id` and one lease.
+
+        Raises `AccessDenied`: `NOT_MINTED` for a handle that this process does not know, else U§6's words.
+        """
+        ...
+
+    def released(self, lease: str) -> None:
+        """A lease has ended, and with it what was bound to it. Called once a lease, also without audience."""
+        ...
+
+
+class NoAudiences:
+    """A process that mints no audience, so every handle is a forgery."""
+
+    def bind(
+        self,
+        handle: str,  # noqa: ARG002
+        *,
+        agent_id: str,  # noqa: ARG002
+        session_key: str,  # noqa: ARG002
+        session_id: str | None,  # noqa: ARG002
+        lease: str,  # noqa: ARG002
+    ) -> AudienceBinding:
+        """Refuse: there is nothing that the handle could stand for."""
+        raise AccessDenied(NOT_MINTED)
+
+    def released(self, lease: str) -> None:
+        """Nothing was bound."""

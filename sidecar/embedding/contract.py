@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-EmbeddingPurpose = Literal["query", "document"]
 FloatMatrix = NDArray[np.float32]
 
 
@@ -24,26 +23,40 @@ class EmbeddingIdentity(msgspec.Struct, frozen=True):
             raise ValueError(f"not an embedding identity: {self.name!r}, {self.dimensions}")
 
 
+class Embedded(msgspec.Struct, frozen=True):
+    """Vectors, one row a text and of length 1 (zeros: a text without any signal), and whose they are."""
+
+    identity: EmbeddingIdentity
+    matrix: FloatMatrix
+
+
 class Embedder(Protocol):
     """Turns texts into vectors; a remote service fulfils it as well as the bundled model."""
 
     @property
-    def identity(self) -> EmbeddingIdentity:
-        """Model and dimensions of every vector that `embed` gives."""
+    def identity(self) -> EmbeddingIdentity | None:
+        """Model and dimensions, where they are known before anything was asked."""
         ...
 
-    async def embed(self, texts: Sequence[str], purpose: EmbeddingPurpose) -> FloatMatrix:
-        """One row a text, shape `(len(texts), dimensions)`, each of length 1.
-
-        A text without any signal is a row of zeros. Raises `Unavailable` when the service cannot answer.
-        """
+    @property
+    def batch(self) -> int:
+        """How many texts one call should carry at most."""
         ...
 
-    async def embed_query(self, text: str, words: Sequence[tuple[str, float]]) -> NDArray[np.float32]:
-        """The vector of a query, shape `(dimensions,)`.
+    @property
+    def immediate(self) -> bool:
+        """Whether it is so fast that a note's words may wait for its vectors."""
+        ...
+
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        """The vectors of texts to be found, in their order. Raises `EmbeddingFailed`."""
+        ...
+
+    async def embed_query(self, text: str, words: Sequence[tuple[str, float]]) -> Embedded:
+        """The vector of a query, as the only row.
 
         `words` are its telling words with their weight in the corpus: a model that only averages words needs
-        them, one that reads sentences uses `text`. Raises `Unavailable`.
+        them, one that reads sentences uses `text`. Raises `EmbeddingFailed`.
         """
         ...
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sidecar.domain.errors import Unavailable
+from sidecar.domain.errors import EmbeddingFailed
 from sidecar.embedding.contract import EmbeddingIdentity, FloatMatrix, normalised
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class LocalEmbedder:
     def embed(self, texts: Sequence[str]) -> FloatMatrix:
         """Vectors of shape `(len(texts), dimensions)`, rows of length 1 (zeros for a text without a token).
 
-        Blocking. Raises `Unavailable` when the files of the model are missing or unreadable.
+        Blocking. Raises `EmbeddingFailed` when the files of the model are missing or unreadable.
         """
         tokenizer, weights = self._load()
         width = self._identity.dimensions
@@ -109,19 +109,19 @@ def _encodable(text: str) -> str:
 def _model_folder() -> Path:
     spec = importlib.util.find_spec("wordllama")
     if spec is None or not spec.submodule_search_locations:
-        raise Unavailable("the local embedding model is not installed")
+        raise EmbeddingFailed("the local embedding model is not installed")
     return Path(spec.submodule_search_locations[0])
 
 
 def read_model(folder: Path) -> tuple[Tokenizer, NDArray[np.float16]]:
-    """The model's tokenizer and its table of token vectors; raises `Unavailable` when they cannot be read."""
+    """The model's tokenizer and its table of token vectors; raises `EmbeddingFailed` for unreadable ones."""
     from tokenizers import Tokenizer  # 5 MB that a service without local embeddings does not need
 
     try:
         weights = _map_weights(folder / _WEIGHTS)
         tokenizer = Tokenizer.from_str((folder / _TOKENIZER).read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, struct.error) as error:
-        raise Unavailable("the local embedding model cannot be read") from error
+        raise EmbeddingFailed("the local embedding model cannot be read") from error
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer, weights

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sidecar.embedding.contract import EmbeddingIdentity, EmbeddingPurpose, FloatMatrix
+from sidecar.embedding.contract import Embedded, EmbeddingIdentity
 from sidecar.embedding.local import LocalEmbedder
 
 # A long list is cut so that a query waits for one piece of a running backfill, not for all of it.
@@ -18,6 +17,9 @@ _PIECE = 64
 
 class OffloadedEmbedder:
     """`LocalEmbedder` as an `Embedder`. A static model treats queries and documents alike."""
+
+    batch = 256
+    immediate = True
 
     def __init__(self, model: LocalEmbedder) -> None:
         self._model = model
@@ -29,22 +31,24 @@ class OffloadedEmbedder:
         """Model and dimensions of every vector."""
         return self._model.identity
 
-    async def embed(self, texts: Sequence[str], purpose: EmbeddingPurpose) -> FloatMatrix:  # noqa: ARG002
-        """Vectors of shape `(len(texts), dimensions)`; raises `Unavailable` without a usable model."""
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        """Vectors of shape `(len(texts), dimensions)`; `EmbeddingFailed` without a usable model."""
         loop = asyncio.get_running_loop()
         pieces = [
             await loop.run_in_executor(self._thread, self._model.embed, texts[start : start + _PIECE])
             for start in range(0, len(texts), _PIECE)
         ]
         empty = np.zeros((0, self.identity.dimensions), dtype=np.float32)
-        return np.concatenate([empty, *pieces])
+        return Embedded(self.identity, np.concatenate([empty, *pieces]))
 
-    async def embed_query(self, text: str, words: Sequence[tuple[str, float]]) -> NDArray[np.float32]:  # noqa: ARG002
+    async def embed_query(self, text: str, words: Sequence[tuple[str, float]]) -> Embedded:  # noqa: ARG002
         """The vector of the weighted words: a few table look-ups, done in place once the model is loaded."""
         if self._model.is_loaded:
-            return self._model.embed_words(words)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._model.embed_words, words)
+            vector = self._model.embed_words(words)
+        else:
+            loop = asyncio.get_running_loop()
+            vector = await loop.run_in_executor(self._thread, self._model.embed_words, words)
+        return Embedded(self.identity, vector[np.newaxis])
 
     async def close(self) -> None:
         """End the thread; a running call is finished first."""

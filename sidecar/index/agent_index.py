@@ -19,12 +19,14 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from sidecar.domain.corpus import FileStamp
 from sidecar.domain.errors import StateError
 from sidecar.domain.memory import Source
+from sidecar.index.adopting import adopt_model
 from sidecar.index.catalog import Journal, Restamp
 from sidecar.index.documents import IndexDocument, LexicalLayout, VectorModel
 from sidecar.index.entries import PackedDocument, pack_document
@@ -70,16 +72,20 @@ class AgentIndex:
         *,
         model: VectorModel | None,
         layout: LexicalLayout,
+        awaits_model: bool = False,
         crossover: int = CROSSOVER_ROWS,
         clock: Callable[[], float] = time.time,
         on_step: Callable[[str], None] = lambda _: None,
     ) -> AgentIndex:
         """Open and repair the index in `directory`; an unchanged index is only read.
 
+        With `awaits_model` the vectors of earlier runs are kept for `adopt`, and words work until then.
         `crossover` is the number of vector rows up to which all are compared. Raises `StateError` when the
         directory or the disk refuses.
         """
-        settings = IndexSettings(directory=directory, layout=layout, model=model, crossover=crossover)
+        settings = IndexSettings(
+            directory=directory, layout=layout, model=model, awaits_model=awaits_model, crossover=crossover
+        )
         parts = await open_index(settings, clock())
         index = cls(settings, parts, clock=clock, on_step=on_step)
         index._upkeep.renew_if_due()
@@ -88,6 +94,11 @@ class AgentIndex:
     def view(self) -> View:
         """The newest generation; it stays as it is for as long as it is kept."""
         return self._view
+
+    @property
+    def model(self) -> VectorModel | None:
+        """Whose vectors are used; None without embeddings and until `adopt`."""
+        return self._parts.state.model
 
     @property
     def repairs(self) -> tuple[str, ...]:
@@ -119,10 +130,18 @@ class AgentIndex:
         model_id = self._parts.model_id
         return {} if model_id is None else await self._parts.catalog.vectors.known(model_id, hashes)
 
-    async def pending_blocks(self, limit: int) -> list[tuple[bytes, str]]:
-        """(hash, text) of at most `limit` blocks that have no vector, those that waited longest first."""
+    def waiting(self, *, without: Collection[bytes] = ()) -> int:
+        """How many texts have no vector, those of `without` not counted; 0 while the model is not known."""
+        pending = self._parts.state.pending
+        return len(pending) - sum(digest in pending for digest in without)
+
+    async def pending_blocks(self, limit: int, skip: Collection[bytes] = ()) -> list[tuple[bytes, str]]:
+        """(hash, text) of at most `limit` blocks that have no vector, those that waited longest first.
+
+        Blocks with a hash of `skip` are passed over.
+        """
         await self._settled()
-        waiting = list(self._parts.state.pending.first(limit))
+        waiting = list(self._parts.state.pending.first(limit, skip))
         numbers = sorted({block.document_id for _, block in waiting})
         texts: dict[int, list[str]] = {}
         async for part in self._parts.catalog.contents(numbers):
@@ -138,6 +157,16 @@ class AgentIndex:
         given = self._checked(vectors)
         if given:
             await self._exclusively(lambda: self._add_vectors(given))
+
+    async def adopt(self, model: VectorModel, sample: Vector) -> None:
+        """Go over to the vectors of this model: what is cached of them is used at once, the rest waits.
+
+        `sample` is its vector of a text that is always the same: when it is not like last time, the model
+        has changed under its name and every block waits. Words are searched and changed as before. Raises
+        `StateError` when the disk refuses.
+        """
+        await self._upkeep.settled()
+        await self._exclusively(lambda: self._adopt(model, sample))
 
     async def maintain(self) -> None:
         """Bounded clean-up, to be called every few minutes: what is gone leaves the files (spec §2).
@@ -172,7 +201,7 @@ class AgentIndex:
         return [pack_document(document, self._settings.layout) for document in documents]
 
     def _checked(self, vectors: Mapping[bytes, Vector]) -> dict[bytes, Vector]:
-        model = self._settings.model
+        model = self.model
         if model is None:
             return {}
         for vector in vectors.values():
@@ -278,6 +307,12 @@ class AgentIndex:
         if self._parts.model_id is not None:
             await self._parts.catalog.vectors.store(self._parts.model_id, given)
             self._parts.state.fill(given)
+            self._show()
+            self._upkeep.renew_if_due()
+
+    async def _adopt(self, model: VectorModel, sample: Vector) -> None:
+        if await adopt_model(self._settings, model, sample, self._parts, self._clock()):
+            self._settings = msgspec.structs.replace(self._settings, model=model)
             self._show()
             self._upkeep.renew_if_due()
 

@@ -23,7 +23,7 @@ from sidecar.index.documents import ORDINAL_BITS, LexicalLayout, VectorModel
 from sidecar.index.entries import DocumentEntry
 from sidecar.index.lexicon import Lexicon
 from sidecar.index.lexicons import Lexicons
-from sidecar.index.pending import PendingBlock
+from sidecar.index.pending import PendingBlock, PendingBlocks
 from sidecar.index.private_files import private_directory, remove_tree, set_aside
 from sidecar.index.state import IndexState
 from sidecar.index.vector_base import Numbers, VectorBase, drop_base, load_base
@@ -38,11 +38,15 @@ _COMPANIONS = ("-wal", "-shm")
 
 
 class IndexSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an index lies and what it is made for; `model` None: words only."""
+    """Where an index lies and what it is made for.
+
+    `model` None: words only, or, with `awaits_model`, words until somebody knows whose vectors to use.
+    """
 
     directory: Path
     layout: LexicalLayout
     model: VectorModel | None
+    awaits_model: bool
     crossover: int
 
 
@@ -73,7 +77,9 @@ async def open_index(settings: IndexSettings, now: float) -> OpenIndex:
     try:
         return await _open(settings, path, now, repairs)
     except StoreDamaged as damage:
-        _note(repairs, f"{damage.message}; it was set aside and the index is rebuilt from the workspace")
+        note_repair(
+            repairs, f"{damage.message}; it was set aside and the index is rebuilt from the workspace"
+        )
         await asyncio.to_thread(set_aside, path, _COMPANIONS)
     try:
         return await _open(settings, path, now, repairs)
@@ -86,9 +92,9 @@ async def _open(settings: IndexSettings, path: Path, now: float, repairs: list[s
     catalog, fresh, damage = await Catalog.open(path)
     try:
         if damage is not None:
-            _note(repairs, f"{damage}; it was set aside and the index is rebuilt from the workspace")
+            note_repair(repairs, f"{damage}; it was set aside and the index is rebuilt from the workspace")
         elif fresh and had_engines and not repairs:
-            _note(repairs, "the catalog was missing; the index is rebuilt from the workspace")
+            note_repair(repairs, "the catalog was missing; the index is rebuilt from the workspace")
         return await _heal(settings, catalog, now, repairs)
     except BaseException:
         await catalog.close()
@@ -114,32 +120,40 @@ async def _heal(settings: IndexSettings, catalog: Catalog, now: float, repairs: 
         if journal:
             generation += 1
             await catalog.publish(journal, (), generation)
-            _note(repairs, "an interrupted change was completed")
+            note_repair(repairs, "an interrupted change was completed")
         await asyncio.to_thread(lexicons.remove_unused)
-        model_id = None
-        rows = None
+        parts = OpenIndex(
+            catalog=catalog,
+            lexicons=lexicons,
+            state=IndexState(entries.values()),
+            store=store,
+            model_id=None,
+            generation=generation,
+            repairs=(),
+        )
         if settings.model is not None:
-            model_id = await catalog.vectors.use_model(settings.model, now)
-            rows = await _rows(settings, settings.model, catalog, store, model_id, entries, repairs)
-        else:
+            parts.model_id = await use_model(settings, settings.model, parts, now, repairs)
+        elif not settings.awaits_model:
             await asyncio.to_thread(remove_tree, settings.directory / VECTORS_NAME)
-        state = IndexState(entries.values(), rows)
-        if model_id is not None:
-            for number, ordinal, first, last, digest in await catalog.vectors.pending(model_id):
-                source = entries[number].source
-                state.pending.add(digest, PendingBlock(number, ordinal, first, last, source))
     except BaseException:
         lexicons.abandon_writers()
         raise
-    return OpenIndex(
-        catalog=catalog,
-        lexicons=lexicons,
-        state=state,
-        store=store,
-        model_id=model_id,
-        generation=generation,
-        repairs=tuple(repairs),
-    )
+    parts.repairs = tuple(repairs)
+    return parts
+
+
+async def use_model(
+    settings: IndexSettings, model: VectorModel, parts: OpenIndex, now: float, repairs: list[str]
+) -> int:
+    """Give an index all vectors that are known of this model; gives the number of the model."""
+    cache, entries = parts.catalog.vectors, parts.state.documents
+    model_id = await cache.use_model(model, now)
+    rows = await _rows(settings, model, parts, model_id, repairs)
+    pending = PendingBlocks()
+    for number, ordinal, first, last, digest in await cache.pending(model_id):
+        pending.add(digest, PendingBlock(number, ordinal, first, last, entries[number].source))
+    parts.state.use_vectors(model, rows, pending)
+    return model_id
 
 
 async def _heal_source(
@@ -164,7 +178,7 @@ async def _heal_source(
             await fill_lexicon(catalog, lexicon, sorted(journal.added & expected.keys()))
         await asyncio.to_thread(lexicon.require, expected.keys(), units)
     except StoreDamaged as damage:
-        _note(repairs, f"{damage.message}; the words of {source} were indexed again")
+        note_repair(repairs, f"{damage.message}; the words of {source} were indexed again")
         lexicons.abandon_writers()
         lexicon = await asyncio.to_thread(lexicons.build, source)
         await fill_lexicon(catalog, lexicon, sorted(expected))
@@ -180,28 +194,22 @@ async def fill_lexicon(catalog: Catalog, lexicon: Lexicon, numbers: Sequence[int
 
 
 async def _rows(
-    settings: IndexSettings,
-    model: VectorModel,
-    catalog: Catalog,
-    store: str,
-    model_id: int,
-    live: Mapping[int, DocumentEntry],
-    repairs: list[str],
+    settings: IndexSettings, model: VectorModel, parts: OpenIndex, model_id: int, repairs: list[str]
 ) -> VectorRows:
     """All vectors that the live blocks have, around the stored graph where there is a usable one."""
-    directory = settings.directory / VECTORS_NAME
+    directory, live = settings.directory / VECTORS_NAME, parts.state.documents
     base: VectorBase | None = None
     try:
-        base = await asyncio.to_thread(load_base, directory, store, model)
+        base = await asyncio.to_thread(load_base, directory, parts.store, model)
     except StoreDamaged as damage:
-        _note(repairs, f"{damage.message}; it is built again")
+        note_repair(repairs, f"{damage.message}; it is built again")
         await asyncio.to_thread(drop_base, directory)
     rows = VectorRows(model.dimensions, crossover=settings.crossover, base=base)
     known = np.empty(0, np.int64)
     if base is not None:
         rows.keep(np.isin(base.numbers[:, 0], np.fromiter(live, np.int64, len(live))))
         known = np.sort(_row_keys(base.numbers))
-    async for part in catalog.vectors.rows(model_id):
+    async for part in parts.catalog.vectors.rows(model_id):
         await asyncio.to_thread(_append, rows, known, part)
     return rows
 
@@ -221,6 +229,7 @@ def _row_keys(numbers: Numbers) -> Numbers:
     return np.asarray(numbers[:, 0] << ORDINAL_BITS | numbers[:, 1], np.int64)
 
 
-def _note(repairs: list[str], text: str) -> None:
+def note_repair(repairs: list[str], text: str) -> None:
+    """Say in the log and in status what had to be repaired."""
     _LOG.warning("index repaired: %s", text)
     repairs.append(text)

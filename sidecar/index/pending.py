@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 
 import msgspec
@@ -31,6 +31,9 @@ class PendingBlocks:
 
     def __len__(self) -> int:
         return len(self._by_hash)
+
+    def __contains__(self, digest: bytes) -> bool:
+        return digest in self._by_hash
 
     @property
     def counts(self) -> Mapping[Source, int]:
@@ -68,7 +71,7 @@ class PendingBlocks:
             else:
                 del self._by_hash[digest]
 
-    def first(self, limit: int) -> Iterator[tuple[bytes, PendingBlock]]:
-        """The hashes that have waited longest, each with one place of its text."""
-        for digest, blocks in islice(self._by_hash.items(), limit):
-            yield digest, blocks[0]
+    def first(self, limit: int, skip: Collection[bytes] = ()) -> Iterator[tuple[bytes, PendingBlock]]:
+        """The hashes that have waited longest but for those of `skip`, each with one place of its text."""
+        waiting = ((digest, blocks[0]) for digest, blocks in self._by_hash.items() if digest not in skip)
+        return islice(waiting, limit)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sidecar.domain.memory import SOURCES, Source
 from sidecar.index.catalog import Restamp
+from sidecar.index.documents import VectorModel
 from sidecar.index.entries import DocumentEntry
 from sidecar.index.lexicon import LexiconSnapshot
 from sidecar.index.pending import PendingBlock, PendingBlocks
@@ -26,10 +27,14 @@ BlockRow = tuple[int, int, bytes]
 
 
 class IndexState:
-    """Live documents, vector rows (None without embeddings) and the blocks that still wait for a vector."""
+    """Live documents, vector rows with their model, and the blocks that still wait for a vector.
 
-    def __init__(self, entries: Iterable[DocumentEntry], rows: VectorRows | None) -> None:
-        self.rows = rows
+    `rows` and `model` are None without embeddings and while their model is not known yet.
+    """
+
+    def __init__(self, entries: Iterable[DocumentEntry]) -> None:
+        self.rows: VectorRows | None = None
+        self.model: VectorModel | None = None
         self.pending = PendingBlocks()
         self._documents: dict[int, DocumentEntry] = {}
         self._paths: dict[str, DocumentEntry] = {}
@@ -41,6 +46,10 @@ class IndexState:
     def documents(self) -> Mapping[int, DocumentEntry]:
         """The live documents by number."""
         return self._documents
+
+    def use_vectors(self, model: VectorModel, rows: VectorRows, pending: PendingBlocks) -> None:
+        """From now on these are the vectors of all live blocks, and the blocks that have none."""
+        self.model, self.rows, self.pending = model, rows, pending
 
     def by_path(self, path: str) -> DocumentEntry | None:
         """The live document of a path."""
@@ -107,6 +116,7 @@ class IndexState:
             paths=dict(self._paths),
             words=words,
             vectors=self.rows.snapshot() if self.rows is not None else None,
+            model=self.model,
             totals={
                 source: SourceTotals(**counts, pending=self.pending.counts[source])
                 for source, counts in self._counts.items()

@@ -80,6 +80,10 @@ class Upkeep:
         if rows is not None and rows.wants_renewal and self._renewal is None and not self._stop.is_set():
             self._renewal = asyncio.ensure_future(self._renew())
 
+    async def settled(self) -> None:
+        """Wait for a rebuild of the vector rows that is under way."""
+        await self._settled_renewal()
+
     async def stop(self) -> None:
         """End background work; what it has not finished is done after the next start."""
         self._stop.set()
@@ -154,14 +158,15 @@ class Upkeep:
 
     async def _renew_rows(self) -> None:
         parts = self._parts()
-        state, model = parts.state, self._settings.model
-        if state.rows is None or model is None:
+        state = parts.state
+        rows, model = state.rows, state.model
+        if rows is None or model is None:
             return
-        seen = state.rows.snapshot()
+        seen = rows.snapshot()
         kept = live_rows(seen)
         directory = self._settings.directory / VECTORS_NAME
         base: VectorBase | None = None
-        if state.rows.wants_graph:
+        if rows.wants_graph:
             pieces = _pieces(seen, kept)
             numbers = seen.numbers[kept]
             base = await asyncio.to_thread(
@@ -170,8 +175,8 @@ class Upkeep:
             if base is None:
                 return
         async with self._writing:
-            if self._parts() is parts and not self._stop.is_set():
-                state.rows = await asyncio.to_thread(state.rows.renewed, seen, kept, base)
+            if self._parts() is parts and state.rows is rows and not self._stop.is_set():
+                state.rows = await asyncio.to_thread(rows.renewed, seen, kept, base)
                 self._show()
                 if base is None:
                     await asyncio.to_thread(drop_base, directory)

@@ -64,6 +64,18 @@ class VectorCache:
                 [(model_id, digest, vector.astype("<f4").tobytes()) for digest, vector in vectors.items()],
             )
 
+    async def forget(self, model_id: int) -> None:
+        """Drop every vector of a model."""
+        async with transaction(self._connection):
+            await self._connection.execute("DELETE FROM vectors WHERE model_id = ?", (model_id,))
+
+    async def drop_misshapen(self, model_id: int, dimensions: int) -> None:
+        """Drop stored vectors that cannot be of this model; their blocks are asked for again."""
+        async with transaction(self._connection):
+            await self._connection.execute(
+                "DELETE FROM vectors WHERE model_id = ? AND length(vector) != ?", (model_id, 4 * dimensions)
+            )
+
     async def rows(self, model_id: int) -> AsyncIterator[list[tuple[int, int, int, bytes]]]:
         """(document, first unit, last unit, vector) of every live block that has one, in document order."""
         query = (

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from sidecar.domain.memory import Source
+from sidecar.index.documents import VectorModel
 from sidecar.index.entries import DocumentEntry, split_key
 from sidecar.index.lexicon import LexiconSnapshot
 from sidecar.index.vectors import VectorSnapshot
@@ -32,7 +33,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """A generation: documents, words and vectors that belong together.
 
     An engine's answer may name a document that is not in `documents` only when it was read from another
-    view; within one view everything agrees. `vectors` is None without embeddings.
+    view; within one view everything agrees. `vectors` are those of `model`; both are None without embeddings
+    and while their model is not known yet.
     """
 
     generation: int
@@ -40,6 +42,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     paths: Mapping[str, DocumentEntry]
     words: Mapping[Source, LexiconSnapshot]
     vectors: VectorSnapshot | None
+    model: VectorModel | None
     totals: Mapping[Source, SourceTotals]
 
     def lexicon(self, source: Source) -> LexiconSnapshot:
@@ -62,4 +65,4 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         return None if entry is None else (entry, ordinal)
 
 
-EMPTY_VIEW = View(generation=0, documents={}, paths={}, words={}, vectors=None, totals={})
+EMPTY_VIEW = View(generation=0, documents={}, paths={}, words={}, vectors=None, model=None, totals={})

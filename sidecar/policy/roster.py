@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from sidecar.domain.agents import normalise_agent_id
 from sidecar.domain.authority import Principal
 from sidecar.domain.errors import InvalidRequest
 
+_AGENT_KEY = re.compile(r"\s*agent:([^:]*)", re.IGNORECASE)
 Subject = Literal["memory search", "memory provider"]
 
 
@@ -17,6 +19,11 @@ def visible_agents(principal: Principal, configured: Sequence[str]) -> tuple[str
     if principal.agents is None:
         return tuple(configured)
     return tuple(agent for agent in configured if agent in principal.agents)
+
+
+def sees_every_agent(principal: Principal, configured: Sequence[str]) -> bool:
+    """Whether a token may name every configured agent, and so ask what concerns them all (spec §3)."""
+    return len(visible_agents(principal, configured)) == len(configured)
 
 
 def resolve_agent(named: str | None, roster: Sequence[str], default: str | None, *, subject: Subject) -> str:
@@ -37,3 +44,14 @@ def resolve_agent(named: str | None, roster: Sequence[str], default: str | None,
         f"Multiple agents are configured, but {subject} has no explicit owner. "
         "Pass agentId to select a configured agent."
     )
+
+
+def check_session_keys(keys: Iterable[str], roster: Sequence[str]) -> None:
+    """Raise `InvalidRequest` when a session key names an agent that the token may not name (spec §3).
+
+    A key that names no agent (`global`) says nothing about one.
+    """
+    for key in keys:
+        named = _AGENT_KEY.match(key)
+        if named is not None and normalise_agent_id(named[1]) not in roster:
+            raise InvalidRequest("unknown agentId")

@@ -12,15 +12,17 @@ from sidecar.corpus.scan import Corpus
 from sidecar.corpus.watch import Watcher
 from sidecar.domain.errors import SettingsError, SidecarError
 from sidecar.domain.provider import MemoryProvider
-from sidecar.embedding.contract import Embedder
+from sidecar.embedding.guarded import GuardedEmbedder
 from sidecar.index.agent_index import AgentIndex
-from sidecar.policy.own_transcripts import without_rows
 from sidecar.runtime.sessions import SessionRuntime
+from sidecar.service.audit import Audit
 from sidecar.service.candidates import CandidateService
+from sidecar.service.decisions import Decisions
 from sidecar.service.documents import LAYOUT
+from sidecar.service.embeddings import Embeddings
 from sidecar.service.feeds import NoteFeed
 from sidecar.service.health import HealthReport
-from sidecar.service.hits import HitMaker, RecordedOrigin, none_recorded
+from sidecar.service.hits import HitMaker, RecordedOrigin
 from sidecar.service.indexing import Indexer, Progress
 from sidecar.service.offload import Offload
 from sidecar.service.paging import Pager
@@ -33,6 +35,7 @@ from sidecar.service.workspace import (
     TranscriptAccess,
     WorkspaceProvider,
     WorkspaceServices,
+    no_transcripts,
 )
 from sidecar.settings.model import AgentSettings, EmbeddingSettings, WatchSettings
 
@@ -51,28 +54,27 @@ class AgentRuntime:
         index: AgentIndex,
         corpus: Corpus,
         watch: WatchSettings,
-        embedder: Embedder | None,
-        embedding_provider: str,
+        embeddings: Embeddings,
         offload: Offload,
+        audit: Audit,
+        recorded_origin: RecordedOrigin,
+        transcripts: TranscriptAccess = no_transcripts,
         sessions: SessionRuntime | None = None,
-        transcripts: TranscriptAccess | None = None,
-        recorded_origin: RecordedOrigin = none_recorded,
     ) -> None:
         self._index = index
         self._sessions = sessions
-        access = transcripts or (lambda authority: without_rows(authority, settings.id))
         self._shelf = Shelf(corpus)
         self._watcher = Watcher(corpus, mode=watch.mode, poll_seconds=watch.poll_seconds)
         self._tasks: list[asyncio.Task[None]] = []
+        self.embeddings = embeddings
         self.indexer = Indexer(
-            feed=NoteFeed(corpus), index=index, watcher=self._watcher, embedder=embedder, offload=offload
+            feed=NoteFeed(corpus), index=index, watcher=self._watcher, embeddings=embeddings, offload=offload
         )
         self.health = HealthReport(
             index=index,
             indexer=self.indexer,
             watcher=self._watcher,
-            embedder=embedder,
-            embedding_provider=embedding_provider,
+            embeddings=embeddings,
             sessions=sessions.status if sessions is not None else None,
         )
         hits = HitMaker(PROVIDER_ID, recorded_origin)
@@ -82,8 +84,7 @@ class AgentRuntime:
             corpus=corpus,
             shelf=self._shelf,
             indexer=self.indexer,
-            embedder=embedder,
-            embedding_provider=embedding_provider,
+            embeddings=embeddings,
             offload=offload,
             search_sources=settings.search_sources,
             sessions=sessions.search if sessions is not None else None,
@@ -100,12 +101,14 @@ class AgentRuntime:
                 reader=Reader(corpus, PROVIDER_ID),
                 health=self.health,
                 offload=offload,
-                sandboxed_access=settings.sandboxed_access,
-                transcripts=access,
+                decisions=Decisions(
+                    agent_id=settings.id, sandboxed_access=settings.sandboxed_access, audit=audit
+                ),
+                transcripts=transcripts,
                 session_reader=sessions.reader if sessions is not None else None,
             )
         )
-        self.manager = self._file_shaped(settings, search, access)
+        self.manager = self._file_shaped(settings, search, transcripts)
 
     def _pages(self, search: SearchService, hits: HitMaker, corpus: Corpus, offload: Offload) -> Pager:
         return Pager(
@@ -141,10 +144,11 @@ class AgentRuntime:
         directory: Path,
         watch: WatchSettings,
         embeddings: EmbeddingSettings,
-        embedder: Embedder | None,
+        embedder: GuardedEmbedder | None,
         offload: Offload,
-        transcripts: TranscriptAccess | None = None,
-        recorded_origin: RecordedOrigin = none_recorded,
+        audit: Audit,
+        recorded_origin: RecordedOrigin,
+        transcripts: TranscriptAccess = no_transcripts,
     ) -> AgentRuntime:
         """Open the agent's index, repairing what needs it, and build everything over it."""
         if settings.workspace is None:
@@ -154,8 +158,9 @@ class AgentRuntime:
             [ExtraPath(extra.path, extra.pattern) for extra in settings.extra_paths],
             settings.exclude,
         )
+        model = embedder.identity if embedder is not None else None
         index = await AgentIndex.open(
-            directory, layout=LAYOUT, model=embedder.identity if embedder is not None else None
+            directory, layout=LAYOUT, model=model, awaits_model=embedder is not None and model is None
         )
         for repair in index.repairs:
             log.warning("repaired: %s", repair, extra={"agent": settings.id})
@@ -165,6 +170,7 @@ class AgentRuntime:
                 provider_id=PROVIDER_ID,
                 directory=directory,
                 watch=watch,
+                embeddings=embeddings,
                 embedder=embedder,
                 offload=offload,
             )
@@ -176,27 +182,38 @@ class AgentRuntime:
             index=index,
             corpus=corpus,
             watch=watch,
-            embedder=embedder,
-            embedding_provider=embeddings.provider,
+            embeddings=Embeddings(
+                provider=embeddings.provider,
+                embedder=embedder,
+                index=index,
+                on_failure=embeddings.on_failure,
+            ),
             offload=offload,
             sessions=sessions,
             transcripts=transcripts,
             recorded_origin=recorded_origin,
+            audit=audit,
         )
 
     def start(self) -> None:
         """Begin to follow the workspace."""
         self._tasks = [
             asyncio.create_task(self.indexer.run(), name="indexer"),
+            asyncio.create_task(self.embeddings.run(), name="vectors"),
             asyncio.create_task(self._maintain(), name="maintenance"),
         ]
         if self._sessions is not None:
-            self._tasks.append(asyncio.create_task(self._sessions.run(), name="transcripts"))
+            self._tasks += self._sessions.start()
 
     async def refresh(
-        self, *, rebuild: bool = False, purge: bool = False, progress: Progress | None = None
+        self,
+        *,
+        rebuild: bool = False,
+        purge: bool = False,
+        vectors: bool = True,
+        progress: Progress | None = None,
     ) -> dict[str, object]:
-        """One scan to completion; gives the counts."""
+        """One scan to completion, with `vectors` also those of an endpoint unless it fails; gives counts."""
         if rebuild:
             await self.indexer.rebuild(progress)
         else:
@@ -204,8 +221,9 @@ class AgentRuntime:
         if purge:
             self._shelf.clear()
             await self.indexer.purge()
+        await self.embeddings.catch_up(whole=vectors)
         if self._sessions is not None:
-            await self._sessions.refresh(rebuild=rebuild, purge=purge, progress=progress)
+            await self._sessions.refresh(rebuild=rebuild, purge=purge, vectors=vectors, progress=progress)
         _, files = self.health.ready()
         totals = self._index.view().total("memory")
         return {"files": files["indexed"], "units": totals.units, "blocks": totals.blocks}

@@ -66,5 +66,5 @@ async def open_local(loaded: Loaded) -> AsyncIterator[LocalCaller]:
     agent_id = loaded.settings.default_agent
     async with Sidecar(loaded, only=agent_id) as sidecar:
         for agent in sidecar.agents.values():
-            await agent.refresh()
+            await agent.refresh(vectors=False)
         yield LocalCaller(sidecar)

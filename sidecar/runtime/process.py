@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import secrets
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -12,21 +13,28 @@ from types import TracebackType
 from typing import Self
 
 from sidecar.api.app import build_app
+from sidecar.api.audit_methods import AuditMethods
 from sidecar.api.dispatch import Call, Dispatcher
 from sidecar.api.door import Door
+from sidecar.api.host_methods import ProviderMethods
 from sidecar.api.memory_methods import MemoryMethods
 from sidecar.api.server import Server
-from sidecar.domain.authority import CallerContext, Operator, Principal
-from sidecar.domain.errors import SettingsError, StateError
-from sidecar.embedding.contract import Embedder
-from sidecar.embedding.local import LocalEmbedder
-from sidecar.embedding.offloaded import OffloadedEmbedder
+from sidecar.api.session_methods import SessionMethods
+from sidecar.api.websocket import Sockets
+from sidecar.domain.authority import Bearer, CallerContext, Operator, Principal
+from sidecar.domain.errors import StateError
+from sidecar.host.sessions import HostSessions
 from sidecar.policy.access import READ_SCOPE
 from sidecar.policy.roster import visible_agents
+from sidecar.policy.transcripts import TranscriptRules, authoriser
 from sidecar.runtime.agent import AgentRuntime
+from sidecar.runtime.embedders import make_embedder
+from sidecar.service.audit import Audit
+from sidecar.service.leases import Leases
 from sidecar.service.offload import Offload
+from sidecar.service.workspace import TranscriptAccess
 from sidecar.settings.load import Loaded
-from sidecar.settings.model import EmbeddingSettings, watched_roots
+from sidecar.settings.model import AgentSettings, watched_roots
 from sidecar.settings.served import refuse_unserved
 from sidecar.settings.state import Endpoint, StateDirectory
 from sidecar.settings.tokens import TokenStore
@@ -36,6 +44,7 @@ log = logging.getLogger(__name__)
 
 ROTATION_SECONDS = 2.0
 LOCAL_PRINCIPAL = Principal(name="command-line", role="operator", scopes=(READ_SCOPE,))
+LOCAL_BEARER = Bearer(principal=LOCAL_PRINCIPAL, key=LOCAL_PRINCIPAL.name, holds=lambda: True)
 
 
 class Sidecar:
@@ -49,7 +58,12 @@ class Sidecar:
         self._stack = AsyncExitStack()
         self._state: StateDirectory | None = None
         self.agents: dict[str, AgentRuntime] = {}
-        self.dispatcher = Dispatcher({})
+        self._audit = Audit()
+        self.sessions = HostSessions(
+            agent_id for agent_id in self._settings.agents if only is None or agent_id == only
+        )
+        self.leases = Leases(audiences=self.sessions)
+        self.dispatcher = Dispatcher({}, audit=self._audit)
 
     async def __aenter__(self) -> Self:
         try:
@@ -73,7 +87,7 @@ class Sidecar:
         self._stack.enter_context(self._state.lock())
         offload = Offload()
         self._stack.callback(offload.close)
-        embedder = make_embedder(settings.embeddings)
+        embedder = make_embedder(settings.embeddings, os.environ)
         if embedder is not None:
             self._stack.push_async_callback(embedder.close)
         for agent in chosen:
@@ -84,11 +98,31 @@ class Sidecar:
                 embeddings=settings.embeddings,
                 embedder=embedder,
                 offload=offload,
+                audit=self._audit,
+                recorded_origin=self.sessions.origins(agent.id).of,
+                transcripts=self._transcripts_of(agent),
             )
             self._stack.push_async_callback(runtime.close)
             self.agents[agent.id] = runtime
         default = settings.default_agent if settings.default_agent in self.agents else None
-        self.dispatcher = Dispatcher(MemoryMethods(self.agents, default).table())
+        self._stack.push_async_callback(self.leases.aclose)
+        self.dispatcher = Dispatcher(
+            {
+                **MemoryMethods(self.agents, default).table(),
+                **AuditMethods(audit=self._audit, agents=self.agents).table(),
+                **ProviderMethods(self.agents, self.leases).table(),
+                **SessionMethods(agents=self.agents, sessions=self.sessions, audit=self._audit).table(),
+            },
+            instance=secrets.token_hex(16),
+            audit=self._audit,
+        )
+
+    def _transcripts_of(self, agent: AgentSettings) -> TranscriptAccess:
+        """Each caller's view of an agent's transcripts, over the session rows of the moment (spec §5.4)."""
+        rules = TranscriptRules(visibility=agent.sessions.visibility, sandboxed_access=agent.sandboxed_access)
+        return lambda authority: authoriser(
+            authority, agent.id, rows=self.sessions.rows(agent.id), rules=rules
+        )
 
     async def listen(self) -> int:
         """Follow the workspaces and answer on both listeners; gives the TCP port."""
@@ -97,9 +131,16 @@ class Sidecar:
             raise StateError("the service is not open")
         tokens = TokenStore.open(settings, state.path)
         door = Door(
-            match=tokens.match, allowed_hosts=settings.allowed_hosts, allowed_origins=settings.allowed_origins
+            match=tokens.match,
+            allowed_hosts=settings.allowed_hosts,
+            allowed_origins=settings.allowed_origins,
+            audit=self._audit,
         )
-        server = Server(build_app(door=door, dispatcher=self.dispatcher, readiness=self._readiness))
+        sockets = Sockets(door=door, dispatcher=self.dispatcher)
+        server = Server(
+            build_app(door=door, dispatcher=self.dispatcher, readiness=self._readiness, sockets=sockets),
+            wind_down=sockets.wind_down,
+        )
         self._stack.push_async_callback(server.stop)
         address = state.socket_address()
         self._stack.callback(address.close)
@@ -111,19 +152,26 @@ class Sidecar:
             ) from error
         state.write_endpoint(Endpoint(host=settings.host, port=port, pid=os.getpid()))
         self._stack.callback(state.clear_endpoint)
-        rotation = asyncio.create_task(self._rotate(tokens), name="token rotation")
+        rotation = asyncio.create_task(self._rotate(tokens, sockets), name="token rotation")
         self._stack.push_async_callback(_cancelled, rotation)
+        sweeper = asyncio.create_task(self.leases.run(), name="lease sweeper")
+        self._stack.push_async_callback(_cancelled, sweeper)
         for agent in self.agents.values():
             agent.start()
         log.info("listening", extra={"port": port, "agents": len(self.agents)})
         return port
 
-    async def _rotate(self, tokens: TokenStore) -> None:
-        """Secrets that change on disk are in force within seconds, without a restart (spec §3)."""
+    async def _rotate(self, tokens: TokenStore, sockets: Sockets) -> None:
+        """Secrets that change on disk are in force within seconds, without a restart (spec §3).
+
+        Sockets and leases of an old secret end with it.
+        """
         while True:
             await asyncio.sleep(ROTATION_SECONDS)
             for name in await asyncio.to_thread(tokens.reload):
                 log.info("token rotated", extra={"token_name": name})
+                self.leases.sweep()
+                await sockets.end_revoked()
 
     def _readiness(self, principal: Principal) -> tuple[bool, dict[str, object]]:
         visible = visible_agents(principal, tuple(self.agents))
@@ -144,10 +192,11 @@ class LocalCaller:
             authority=Operator(scopes=LOCAL_PRINCIPAL.scopes, connection_id="command-line"),
             assert_current=_always_current,
             identity=LOCAL_PRINCIPAL.name,
+            token_name=LOCAL_PRINCIPAL.name,
         )
         asked: Params = params
         return await self._sidecar.dispatcher.call(
-            method, Call(params=asked, principal=LOCAL_PRINCIPAL, context=context)
+            method, Call(params=asked, bearer=LOCAL_BEARER, context=context)
         )
 
 
@@ -158,14 +207,3 @@ async def _cancelled(task: asyncio.Task[None]) -> None:
 
 def _always_current() -> None:
     """The owner at the command line is not revoked while the command runs."""
-
-
-def make_embedder(settings: EmbeddingSettings) -> Embedder | None:
-    """What turns text into vectors, or None for words only."""
-    if settings.provider == "none":
-        return None
-    if settings.provider == "local":
-        return OffloadedEmbedder(LocalEmbedder())
-    raise SettingsError(
-        f'embeddings.provider: this version serves "local" and "none", not {settings.provider!r}'
-    )

@@ -13,10 +13,11 @@ from pathlib import Path
 from sidecar.corpus.transcripts import TranscriptCorpus
 from sidecar.corpus.watch import Watcher
 from sidecar.domain.errors import SidecarError
-from sidecar.embedding.contract import Embedder
+from sidecar.embedding.guarded import GuardedEmbedder
 from sidecar.index.agent_index import AgentIndex
 from sidecar.index.private_files import remove_tree
 from sidecar.index.view import View
+from sidecar.service.embeddings import Embeddings
 from sidecar.service.indexing import Indexer, Progress, Work
 from sidecar.service.offload import Offload
 from sidecar.service.session_reading import SessionReader
@@ -25,7 +26,7 @@ from sidecar.service.session_shelf import SessionShelf
 from sidecar.service.session_status import SessionStatus
 from sidecar.service.transcript_documents import LAYOUT
 from sidecar.service.transcript_feed import TranscriptFeed
-from sidecar.settings.model import AgentSettings, WatchSettings
+from sidecar.settings.model import AgentSettings, EmbeddingSettings, WatchSettings
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ DIRECTORY = "sessions"
 
 
 class SessionRuntime:
-    """The parts that serve transcripts. `open` builds them, `run` is a task, `close` ends all."""
+    """The parts that serve transcripts. `open` builds them, `start` sets them going, `close` ends all."""
 
     def __init__(
         self,
@@ -42,15 +43,16 @@ class SessionRuntime:
         corpus: TranscriptCorpus,
         index: AgentIndex,
         watch: WatchSettings,
-        embedder: Embedder | None,
+        embeddings: Embeddings,
         offload: Offload,
     ) -> None:
         feed = TranscriptFeed(corpus)
+        self._embeddings = embeddings
         self.index = index
         self._shelf = SessionShelf(corpus)
         self._watcher = Watcher(corpus, mode=watch.mode, poll_seconds=watch.poll_seconds)
         self._indexer = Indexer(
-            feed=feed, index=index, watcher=self._watcher, embedder=embedder, offload=offload
+            feed=feed, index=index, watcher=self._watcher, embeddings=embeddings, offload=offload
         )
         self.search = SessionSearch(
             provider_id=provider_id,
@@ -61,7 +63,9 @@ class SessionRuntime:
             indexer=self._indexer,
         )
         self.reader = SessionReader(provider_id=provider_id, index=index, feed=feed, shelf=self._shelf)
-        self.status = SessionStatus(index=index, indexer=self._indexer, watcher=self._watcher, feed=feed)
+        self.status = SessionStatus(
+            index=index, indexer=self._indexer, watcher=self._watcher, feed=feed, embeddings=embeddings
+        )
 
     @classmethod
     async def open(
@@ -71,7 +75,8 @@ class SessionRuntime:
         provider_id: str,
         directory: Path,
         watch: WatchSettings,
-        embedder: Embedder | None,
+        embeddings: EmbeddingSettings,
+        embedder: GuardedEmbedder | None,
         offload: Offload,
     ) -> SessionRuntime | None:
         """The parts over the agent's `directory`; None where transcripts are off, and then no text stays."""
@@ -83,8 +88,12 @@ class SessionRuntime:
             settings.id,
             include_reset_archives=settings.sessions.include_reset_archives,
         )
+        model = embedder.identity if embedder is not None else None
         index = await AgentIndex.open(
-            directory / DIRECTORY, layout=LAYOUT, model=embedder.identity if embedder is not None else None
+            directory / DIRECTORY,
+            layout=LAYOUT,
+            model=model,
+            awaits_model=embedder is not None and model is None,
         )
         for repair in index.repairs:
             log.warning("repaired: %s", repair, extra={"agent": settings.id, "source": "sessions"})
@@ -93,7 +102,12 @@ class SessionRuntime:
             corpus=corpus,
             index=index,
             watch=watch,
-            embedder=embedder,
+            embeddings=Embeddings(
+                provider=embeddings.provider,
+                embedder=embedder,
+                index=index,
+                on_failure=embeddings.on_failure,
+            ),
             offload=offload,
         )
 
@@ -106,12 +120,20 @@ class SessionRuntime:
         """What was done since the start."""
         return self._indexer.work
 
-    async def run(self) -> None:
-        """Follow the folder until cancelled."""
-        await self._indexer.run()
+    def start(self) -> list[asyncio.Task[None]]:
+        """Begin to follow the folder; the tasks are the caller's to end."""
+        return [
+            asyncio.create_task(self._indexer.run(), name="transcripts"),
+            asyncio.create_task(self._embeddings.run(), name="vectors of transcripts"),
+        ]
 
     async def refresh(
-        self, *, rebuild: bool = False, purge: bool = False, progress: Progress | None = None
+        self,
+        *,
+        rebuild: bool = False,
+        purge: bool = False,
+        vectors: bool = True,
+        progress: Progress | None = None,
     ) -> None:
         """One scan to completion."""
         if rebuild:
@@ -121,6 +143,7 @@ class SessionRuntime:
         if purge:
             self._shelf.clear()
             await self._indexer.purge()
+        await self._embeddings.catch_up(whole=vectors)
 
     async def maintain(self) -> None:
         """The bounded clean-up of the index."""

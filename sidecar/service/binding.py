@@ -1,35 +1,29 @@
 """The one binding around any provider handle: what U§4 enforces, in its order.
 
-Every call: caller currency and a closed handle, then capabilities and the reference, then the provider,
-then the references that came back, then currency again before anything is released. So a revocation
-outranks a capability error, and a result obtained before a revocation is discarded.
+Every call: pending session rows, a closed handle, the caller's currency and the provider's place in service;
+then capabilities and the reference; then the provider; then what came back; then the first step again before
+anything is released. So a revocation outranks a capability error, and a result obtained before a revocation
+is discarded.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar, cast, get_args
+
+import msgspec
 
 from sidecar.domain.authority import CallerContext
 from sidecar.domain.errors import (
     CapabilityUnsupported,
-    ForeignReference,
     LeaseClosed,
     ProviderFailed,
     SidecarError,
+    Unavailable,
 )
-from sidecar.domain.memory import (
-    Citation,
-    Found,
-    GetRequest,
-    Hit,
-    Page,
-    ReadResult,
-    Reference,
-    SearchRequest,
-    Source,
-)
+from sidecar.domain.memory import GetRequest, Page, ReadResult, SearchRequest, Source
 from sidecar.domain.provider import (
     CandidateHandle,
     CandidateKind,
@@ -39,7 +33,9 @@ from sidecar.domain.provider import (
     MemoryProvider,
     ProviderHandle,
     Purpose,
+    RefreshHandle,
 )
+from sidecar.service import results
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -49,23 +45,71 @@ BAD_SHAPE = (
     "and valid capabilities with matching candidates"
 )
 PROJECT_FILTER = "memory provider does not support the project filter capability"
+NO_REFRESH = "memory provider does not support refresh"
+NOT_CURRENT = "memory provider instance is no longer current"
+CLOSE_SECONDS = 10.0
+
+
+class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
+    """How long provider code may take, in seconds, before its caller is told that it failed."""
+
+    call: float = 60.0
+    refresh: float = 1800.0
+
+
+DEADLINES = Deadlines()
+
+
+def unquestioned() -> None:
+    """The currency check of a caller that the context already speaks for."""
+
+
+def always_served() -> bool:
+    """A provider that is never replaced while its process runs."""
+    return True
+
+
+class _Opened:
+    """What every view of one open handle shares."""
+
+    def __init__(
+        self,
+        handle: ProviderHandle,
+        *,
+        provider_id: str,
+        capabilities: Capabilities,
+        context: CallerContext,
+        is_served: Callable[[], bool],
+        deadlines: Deadlines,
+    ) -> None:
+        self.handle = handle
+        self.provider_id = provider_id
+        self.capabilities = capabilities
+        self.context = context
+        self.is_served = is_served
+        self.deadlines = deadlines
+        self.closed = False
 
 
 class BoundHandle:
-    """A caller's handle with the contract enforced. Built by `open_bound` only."""
+    """A caller's handle with the contract enforced. Built by `open_bound` only.
 
-    def __init__(
-        self, handle: ProviderHandle, *, provider_id: str, capabilities: Capabilities, context: CallerContext
-    ) -> None:
-        self._handle = handle
-        self._context = context
-        self._closed = False
-        self.provider_id = provider_id
-        self.capabilities = capabilities
+    A provider that can refresh gives a `RefreshableHandle`: the method exists only where it is offered.
+    """
+
+    def __init__(self, opened: _Opened, caller: Callable[[], None] = unquestioned) -> None:
+        self._opened = opened
+        self._caller = caller
+        self.provider_id = opened.provider_id
+        self.capabilities = opened.capabilities
+
+    def called_by(self, caller: Callable[[], None]) -> BoundHandle:
+        """The same handle for one request: `caller` raises once that request is no longer current."""
+        return type(self)(self._opened, caller)
 
     async def search(self, request: SearchRequest) -> Page:
         """A page of hits, all of this provider."""
-        self._enter()
+        await self.assert_usable()
         for source in request.sources or ():
             if source not in self.capabilities.sources:
                 raise CapabilityUnsupported(
@@ -75,118 +119,193 @@ class BoundHandle:
             raise CapabilityUnsupported("memory provider does not support the pagination capability")
         if request.active_project_keys and not self.capabilities.project_filter:
             raise CapabilityUnsupported(PROJECT_FILTER)
-        return self._leave(_own_page(await self._call(self._handle.search, request), self.provider_id))
+        page = results.page(await self._call(self._opened.handle.search, request), self.provider_id)
+        return await self._release(page)
 
     async def candidates(self, request: CandidateRequest) -> Page:
         """The entries of one declared kind that a host may inject by itself."""
-        self._enter()
+        await self.assert_usable()
         if request.kind not in self.capabilities.candidates:
             raise CapabilityUnsupported(
                 f"memory provider does not support the {request.kind} candidates capability"
             )
         if request.active_project_keys and not self.capabilities.project_filter:
             raise CapabilityUnsupported(PROJECT_FILTER)
-        offered = cast(CandidateHandle, self._handle).candidates
-        return self._leave(_own_page(await self._call(offered, request), self.provider_id))
+        offered = cast(CandidateHandle, self._opened.handle).candidates
+        return await self._release(results.page(await self._call(offered, request), self.provider_id))
 
     async def get(self, request: GetRequest) -> ReadResult:
         """The text of a reference of this provider, or `NotFound`."""
-        self._enter()
-        _own([request.reference], self.provider_id)
-        result = await self._call(self._handle.get, request)
-        if isinstance(result, Found):
-            _own([result.reference, *_cited(result.citations)], self.provider_id)
-        return self._leave(result)
+        await self.assert_usable()
+        results.own(request.reference, self.provider_id)
+        read = results.read(await self._call(self._opened.handle.get, request), self.provider_id)
+        return await self._release(read)
 
     async def health(self) -> Health:
         """How the provider is."""
-        self._enter()
-        return self._leave(await self._call(self._handle.health))
+        await self.assert_usable()
+        health = results.health(await self._call(self._opened.handle.health), self.provider_id)
+        return await self._release(health)
 
     async def close(self) -> None:
-        """Release the lease. Idempotent, and works after the caller was revoked."""
-        if self._closed:
+        """Release the lease. Idempotent, works after the caller was revoked, and never raises."""
+        if self._opened.closed:
             return
-        self._closed = True
-        await self._handle.close()
+        self._opened.closed = True
+        await close_quietly(self._opened.handle, self.provider_id)
 
-    def _enter(self) -> None:
-        if self._closed:
+    async def assert_usable(self) -> None:
+        """Raise unless the handle is open, its caller current and its provider in service (U§4 a and b)."""
+        await self._opened.context.settle()
+        if self._opened.closed:
             raise LeaseClosed
-        self._context.assert_current()
+        self._caller()
+        self._opened.context.assert_current()
+        _assert_served(self._opened.is_served)
 
-    def _leave(self, result: T) -> T:
-        self._enter()
+    async def _release(self, result: T) -> T:
+        await self.assert_usable()
         return result
 
-    async def _call(self, method: Callable[..., Awaitable[T]], *args: object) -> T:
-        try:
-            return await method(*args)
-        except Exception as error:  # provider code is foreign: whatever it throws becomes one declared error
-            if isinstance(error, SidecarError) and error.on_wire:
-                raise
-            log.exception("provider %s failed", self.provider_id)
-            raise ProviderFailed(f"memory provider {self.provider_id} failed") from error
+    async def _call(
+        self, method: Callable[..., Awaitable[T]], *args: object, seconds: float | None = None
+    ) -> T:
+        deadline = self._opened.deadlines.call if seconds is None else seconds
+        return await _guarded(
+            lambda: method(*args),
+            seconds=deadline,
+            provider_id=self.provider_id,
+            message=f"memory provider {self.provider_id} failed",
+        )
+
+
+class RefreshableHandle(BoundHandle):
+    """A bound handle of a provider that can bring itself up to date."""
+
+    async def refresh(self) -> None:
+        """Return once the provider has taken in what changed."""
+        await self.assert_usable()
+        offered = cast(RefreshHandle, self._opened.handle).refresh
+        await self._call(offered, seconds=self._opened.deadlines.refresh)
+        await self.assert_usable()
 
 
 async def open_bound(
-    provider: MemoryProvider, agent_id: str, context: CallerContext, purpose: Purpose
+    provider: MemoryProvider,
+    agent_id: str,
+    context: CallerContext,
+    purpose: Purpose,
+    *,
+    caller: Callable[[], None] = unquestioned,
+    is_served: Callable[[], bool] = always_served,
+    deadlines: Deadlines = DEADLINES,
 ) -> BoundHandle:
-    """Open a provider for a caller and bind the handle.
+    """Open a provider and bind the handle: `context` speaks for its whole life, `caller` for this request.
 
-    Currency is checked before and after; a handle that fails the shape check, or whose caller was revoked
-    meanwhile, is closed before the error is raised.
+    Currency is checked before and after; a handle that fails the shape check, or whose caller was revoked or
+    went away meanwhile, is closed before the error is raised.
     """
-    context.assert_current()
+    provider_id = provider.provider_id
+    await _assert_current(context, caller)
+    handle = await _guarded(
+        lambda: provider.open(agent_id, context, purpose),
+        seconds=deadlines.call,
+        provider_id=provider_id,
+        message="Memory provider unavailable",
+    )
     try:
-        handle = await provider.open(agent_id, context, purpose)
-    except Exception as error:  # provider code is foreign, see `BoundHandle._call`
-        if isinstance(error, SidecarError) and error.on_wire:
-            raise
-        log.exception("provider %s failed to open", provider.provider_id)
-        raise ProviderFailed("Memory provider unavailable") from error
-    try:
-        context.assert_current()
-        if not _well_shaped(handle):
-            raise ProviderFailed(BAD_SHAPE)
-    except SidecarError:
-        if hasattr(handle, "close"):
-            await handle.close()
+        await _assert_current(context, caller)
+        _assert_served(is_served)
+        opened = _Opened(
+            handle,
+            provider_id=provider_id,
+            capabilities=_declared(handle, provider_id),
+            context=context,
+            is_served=is_served,
+            deadlines=deadlines,
+        )
+    except BaseException:  # a caller that goes away leaves no open handle either
+        await close_quietly(handle, provider_id)
         raise
-    return BoundHandle(
-        handle, provider_id=provider.provider_id, capabilities=handle.capabilities, context=context
+    if callable(getattr(handle, "refresh", None)):
+        return RefreshableHandle(opened)
+    return BoundHandle(opened)
+
+
+async def close_quietly(handle: object, provider_id: str) -> None:
+    """Close a provider's handle; that it fails or hangs concerns the log, not whoever lets go of it."""
+    close = getattr(handle, "close", None)
+    if not callable(close):
+        return
+    try:
+        await _guarded(close, seconds=CLOSE_SECONDS, provider_id=provider_id, message="close")
+    except SidecarError as error:
+        log.warning("a handle of provider %s did not close cleanly: %s", provider_id, error.message)
+
+
+async def _assert_current(context: CallerContext, caller: Callable[[], None]) -> None:
+    await context.settle()
+    caller()
+    context.assert_current()
+
+
+def _assert_served(is_served: Callable[[], bool]) -> None:
+    if not is_served():
+        raise ProviderFailed(NOT_CURRENT)
+
+
+async def _guarded(call: Callable[[], Awaitable[T]], *, seconds: float, provider_id: str, message: str) -> T:
+    """Await provider code, which is foreign: whatever it does, one declared error comes out, and in time."""
+    try:
+        async with asyncio.timeout(seconds) as deadline:
+            return await call()
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise  # our caller went away; otherwise the provider lost a task of its own
+        log.exception("provider %s failed", provider_id)
+        raise ProviderFailed(message) from error
+    except Exception as error:
+        if deadline.expired():
+            log.error("provider %s did not answer within %g seconds", provider_id, seconds)  # noqa: TRY400
+        elif isinstance(error, Unavailable):
+            raise  # after parsing nothing is the caller's mistake any more (U§1)
+        else:
+            log.exception("provider %s failed", provider_id)
+        raise ProviderFailed(message) from error
+
+
+def _declared(handle: object, provider_id: str) -> Capabilities:
+    """A copy of a handle's capabilities that no later change can reach; raises `ProviderFailed`."""
+    try:
+        capabilities = _capabilities_of(handle)
+    except Exception as error:  # what looks like an attribute may be provider code
+        log.exception("provider %s opened a handle that cannot be looked at", provider_id)
+        raise ProviderFailed(BAD_SHAPE) from error
+    if capabilities is None:
+        log.error("provider %s opened a handle of the wrong shape", provider_id)
+        raise ProviderFailed(BAD_SHAPE)
+    return capabilities
+
+
+def _capabilities_of(handle: object) -> Capabilities | None:
+    if not all(callable(getattr(handle, name, None)) for name in ("search", "get", "health", "close")):
+        return None
+    told = getattr(handle, "capabilities", None)
+    if not isinstance(told, Capabilities):
+        return None
+    copied = Capabilities(
+        sources=tuple(told.sources),
+        pagination=told.pagination,
+        candidates=tuple(told.candidates),
+        project_filter=told.project_filter,
     )
-
-
-def _well_shaped(handle: object) -> bool:
-    methods = all(callable(getattr(handle, name, None)) for name in ("search", "get", "health", "close"))
-    capabilities = getattr(handle, "capabilities", None)
-    if not methods or not isinstance(capabilities, Capabilities):
-        return False
-    return (
-        bool(capabilities.sources)
-        and all(source in get_args(Source) for source in capabilities.sources)
-        and isinstance(capabilities.pagination, bool)
-        and all(kind in get_args(CandidateKind) for kind in capabilities.candidates)
-        and isinstance(capabilities.project_filter, bool)
-        and callable(getattr(handle, "candidates", None)) == bool(capabilities.candidates)
+    valid = (
+        bool(copied.sources)
+        and all(source in get_args(Source) for source in copied.sources)
+        and isinstance(copied.pagination, bool)
+        and all(kind in get_args(CandidateKind) for kind in copied.candidates)
+        and isinstance(copied.project_filter, bool)
+        and callable(getattr(handle, "candidates", None)) == bool(copied.candidates)
     )
-
-
-def _own_page(page: Page, provider_id: str) -> Page:
-    for hit in page.hits:
-        _own(_references(hit), provider_id)
-    return page
-
-
-def _references(hit: Hit) -> list[Reference]:
-    return [hit.reference, *_cited(hit.citations)]
-
-
-def _cited(citations: Iterable[Citation]) -> list[Reference]:
-    return [citation.reference for citation in citations if citation.reference is not None]
-
-
-def _own(references: Iterable[Reference], provider_id: str) -> None:
-    if any(reference.provider_id != provider_id for reference in references):
-        raise ForeignReference
+    return copied if valid else None

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from sidecar.corpus.watch import Watcher
 from sidecar.domain.corpus import Skipped
 from sidecar.domain.provider import Health
-from sidecar.embedding.contract import Embedder
 from sidecar.index.agent_index import AgentIndex
+from sidecar.service.embeddings import Embeddings
 from sidecar.service.indexing import Indexer
 from sidecar.service.session_status import SessionStatus, named
 
@@ -25,20 +25,19 @@ class HealthReport:
         index: AgentIndex,
         indexer: Indexer,
         watcher: Watcher,
-        embedder: Embedder | None,
-        embedding_provider: str,
+        embeddings: Embeddings,
         sessions: SessionStatus | None = None,
     ) -> None:
         self._index = index
         self._indexer = indexer
         self._watcher = watcher
-        self._embedder = embedder
-        self._embedding_provider = embedding_provider
+        self._embeddings = embeddings
         self._sessions = sessions
 
     async def report(self) -> Health:
         """The status word, why it is not `ready`, and the details."""
-        reasons = [*self._indexer.gaps(), *(self._sessions.gaps() if self._sessions is not None else ())]
+        of_sessions = self._sessions.gaps() if self._sessions is not None else ()
+        reasons = (*self._indexer.gaps(), *self._embeddings.gaps(), *of_sessions)
         return Health(
             status="degraded" if reasons else "ready",
             message="; ".join(reasons) or None,
@@ -85,30 +84,19 @@ class HealthReport:
                 "repairs": list(self._index.repairs),
             },
             "watch": _without_none({"mode": watch.mode, "reason": watch.reason, "folders": watch.folders}),
-            "embeddings": self._embeddings(),
+            "embeddings": self._embeddings.details(),
             "work": {
                 "scans": work.scans,
                 "filesRead": work.files_read,
                 "filesIndexed": work.files_indexed,
                 "filesRemoved": work.files_removed,
-                "blocksEmbedded": work.blocks_embedded,
+                "blocksEmbedded": self._embeddings.embedded,
             },
             "skipped": named(skipped),
             "skippedCount": len(skipped),
             "partlyIndexed": named(noted),
             "unreadable": named(scan.unreadable if scan else ()),
         } | ({"sessions": self._sessions.details()} if self._sessions is not None else {})
-
-    def _embeddings(self) -> dict[str, object]:
-        if self._embedder is None:
-            return {"provider": "none", "searchMode": "fts-only"}
-        identity = self._embedder.identity
-        return {
-            "provider": self._embedding_provider,
-            "model": identity.name,
-            "dimensions": identity.dimensions,
-            "searchMode": "hybrid",
-        }
 
 
 def _without_none(values: Mapping[str, object]) -> dict[str, object]:

@@ -48,6 +48,7 @@ class HitMaker:
     def __init__(self, provider_id: str, recorded_origin: RecordedOrigin = none_recorded) -> None:
         self._provider_id = provider_id
         self._recorded_origin = recorded_origin
+        self._whole: tuple[Sequence[str], str] = ((), "")
 
     def hit(
         self, found: Found, lines: Sequence[str], whole: LineRange, *, limit: int | None = UNIT_LIMIT
@@ -68,7 +69,7 @@ class HitMaker:
             score=found.score,
             source=found.source,
             citations=(_citation(reference, shown),),
-            recall=self._recall(found, reference),
+            recall=self._recall(found, reference, lines),
             parts=found.parts,
         )
 
@@ -85,20 +86,32 @@ class HitMaker:
             revision=revision(lines[named.start - 1 : named.end]),
         )
 
-    def _recall(self, found: Found, reference: Reference) -> AutomaticRecall:
+    def _recall(self, found: Found, reference: Reference, lines: Sequence[str]) -> AutomaticRecall:
         notes = found.annotations
         return AutomaticRecall(
-            eligible=self._eligible(found, reference),
+            eligible=self._eligible(found, reference, lines),
             project_keys=notes.project_keys,
             triggers="; ".join(notes.triggers) or None,
             importance=notes.importance,
         )
 
-    def _eligible(self, found: Found, reference: Reference) -> bool:
-        """Only entries of curated files, and none whose recorded origin is untrusted."""
+    def _eligible(self, found: Found, reference: Reference, lines: Sequence[str]) -> bool:
+        """Only entries of curated files, and none whose recorded origin is untrusted.
+
+        An origin may have been recorded for the entry or, by who writes whole files, for the file as it is.
+        """
         if found.path not in CURATED or found.origin not in ("owner", "agent"):
             return False
-        return self._recorded_origin(found.path, reference.revision or "") != "untrusted"
+        revisions = (reference.revision or "", self._file_revision(lines))
+        return all(self._recorded_origin(found.path, named) != "untrusted" for named in revisions)
+
+    def _file_revision(self, lines: Sequence[str]) -> str:
+        """The revision of a whole file, computed once for its entries, which come one after the other."""
+        known, named = self._whole
+        if known is not lines:
+            named = revision(lines)
+            self._whole = (lines, named)
+        return named
 
 
 def _citation(reference: Reference, shown: LineRange) -> Citation:

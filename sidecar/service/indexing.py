@@ -10,19 +10,16 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Literal
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from sidecar.corpus.rules import UNKNOWN_STATE
 from sidecar.corpus.watch import Hints, Watcher
 from sidecar.domain.corpus import FileStamp, Scan, Skipped, SourceFile
-from sidecar.domain.errors import Unavailable
-from sidecar.embedding.contract import Embedder
 from sidecar.index.agent_index import AgentIndex
+from sidecar.service.embeddings import Embeddings
 from sidecar.service.feeds import Feed, Step
 from sidecar.service.offload import Offload
 
@@ -30,7 +27,6 @@ log = logging.getLogger(__name__)
 
 BATCH_FILES = 128
 BATCH_BYTES = 1024 * 1024
-BACKFILL_BLOCKS = 256
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
 Progress = Callable[[int, int], None]
@@ -43,7 +39,6 @@ class Work(msgspec.Struct):
     files_read: int = 0
     files_indexed: int = 0
     files_removed: int = 0
-    blocks_embedded: int = 0
     scans: int = 0
 
 
@@ -63,16 +58,15 @@ class Indexer:
         feed: Feed,
         index: AgentIndex,
         watcher: Watcher,
-        embedder: Embedder | None,
+        embeddings: Embeddings,
         offload: Offload,
     ) -> None:
         self._feed = feed
         self._index = index
         self._watcher = watcher
-        self._embedder = embedder
+        self._embeddings = embeddings
         self._offload = offload
         self._turn = asyncio.Lock()
-        self._embedding_failure: str | None = None
         self.first_scan = asyncio.Event()
         self.failure: str | None = None
         self.work = Work()
@@ -87,7 +81,7 @@ class Indexer:
         return self.last_scan.folders if self.last_scan is not None else ()
 
     def gaps(self) -> tuple[str, ...]:
-        """Why an answer may miss something just now; empty when the index is whole."""
+        """Why an answer may miss words just now; empty when all of them are indexed."""
         reasons = []
         if self.failure is not None:
             reasons.append(self.failure)
@@ -95,8 +89,6 @@ class Indexer:
             reasons.append("the first scan is still being indexed")
         for folder in self.last_scan.unreadable if self.last_scan is not None else ():
             reasons.append(f"{folder.path} cannot be read ({folder.reason})")
-        if self._embedding_failure is not None:
-            reasons.append(f"embeddings are failing: {self._embedding_failure}")
         return tuple(reasons)
 
     def look_again(self, paths: Collection[str] | None) -> None:
@@ -217,7 +209,7 @@ class Indexer:
             self.pending -= len(batch)
             if progress is not None:
                 progress(total - self.pending, total)
-        await self._backfill()
+        self._embeddings.wake()
         return changed
 
     async def _apply_batch(self, batch: Sequence[SourceFile]) -> int:
@@ -239,39 +231,11 @@ class Indexer:
         for skipped in step.skipped:
             self.skipped_reads[skipped.path] = skipped
         blocks = {block.hash: block.text for document in step.documents for block in document.blocks}
-        vectors = await self._embed(blocks)
+        vectors = await self._embeddings.immediate(blocks)
         await self._index.apply(step.documents, step.removed, step.restamps, vectors)
         self.work.files_indexed += step.files_indexed
         self.work.files_removed += step.files_removed
         return step.files_indexed + step.files_removed
-
-    async def _embed(self, texts: Mapping[bytes, str]) -> dict[bytes, NDArray[np.float32]]:
-        """The vectors of the texts that are not cached; none while the embedding service fails."""
-        if self._embedder is None or not texts:
-            return {}
-        cached = await self._index.known_vectors(list(texts))
-        missing = [digest for digest in texts if digest not in cached]
-        if not missing:
-            return {}
-        try:
-            matrix = await self._embedder.embed([texts[digest] for digest in missing], "document")
-        except Unavailable as error:
-            self._embedding_failure = error.message
-            return {}
-        self._embedding_failure = None
-        self.work.blocks_embedded += len(missing)
-        return dict(zip(missing, matrix, strict=True))
-
-    async def _backfill(self) -> None:
-        """Embed what an earlier failure or a change of model left without a vector."""
-        while self._embedder is not None:
-            pending = await self._index.pending_blocks(BACKFILL_BLOCKS)
-            if not pending:
-                return
-            vectors = await self._embed(dict(pending))
-            if not vectors:
-                return
-            await self._index.add_vectors(vectors)
 
 
 def _is_gone(file: SourceFile | Skipped | None) -> bool:

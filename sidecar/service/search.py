@@ -18,10 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidecar.corpus.scan import Corpus
-from sidecar.domain.errors import Unavailable
 from sidecar.domain.memory import Hit, SearchRequest, Source
 from sidecar.domain.sessions import TranscriptAuthoriser
-from sidecar.embedding.contract import Embedder
 from sidecar.index.agent_index import AgentIndex
 from sidecar.index.view import View
 from sidecar.ranking.floor import Floor
@@ -29,6 +27,7 @@ from sidecar.ranking.fusion import fuse
 from sidecar.ranking.parameters import DEFAULT, Parameters
 from sidecar.service.blend import Blend
 from sidecar.service.descent import Descent
+from sidecar.service.embeddings import Embeddings
 from sidecar.service.hits import HitMaker
 from sidecar.service.indexing import Indexer
 from sidecar.service.legs import WeightedTerm, lexical_leg, vector_leg, weigh, weighted_words
@@ -92,8 +91,7 @@ class SearchService:
         corpus: Corpus,
         shelf: Shelf,
         indexer: Indexer,
-        embedder: Embedder | None,
-        embedding_provider: str,
+        embeddings: Embeddings,
         offload: Offload,
         search_sources: tuple[Source, ...],
         sessions: SessionSearch | None = None,
@@ -105,8 +103,7 @@ class SearchService:
         self._corpus = corpus
         self._shelf = shelf
         self._indexer = indexer
-        self._embedder = embedder
-        self._embedding_provider = embedding_provider
+        self._embeddings = embeddings
         self._offload = offload
         self._search_sources = search_sources
         self._sessions = sessions
@@ -166,11 +163,14 @@ class SearchService:
         view = self._index.view()
         asked = await self._prepared(view, sources, terms, transcripts)
         vector = None
-        if self._embedder is not None and asked and terms and not request.lexical_only:
-            try:
-                vector = await self._embedder.embed_query(query, weighted_words(query, asked[0].terms))
-            except Unavailable as error:
-                gaps.append(f"meaning was not searched: {error.message}")
+        hybrid = self._embeddings.enabled and not request.lexical_only
+        if hybrid and asked and terms:
+            # One vector serves both sources: they are embedded by the same model.
+            words = weighted_words(query, asked[0].terms)
+            meaning = await self._embeddings.of_query(view, query, words)
+            vector = meaning.vector
+            hybrid = vector is not None
+            gaps += meaning.gaps
         walked = await self._offload.run(lambda: self._walk(view, asked, vector, request, floor, paged))
         for seen in walked.seen:
             gaps += self._noticed(seen)
@@ -178,8 +178,8 @@ class SearchService:
             hits=walked.hits,
             partial=tuple(dict.fromkeys(gaps)),
             notices=tuple(notices),
-            hybrid=self._embedder is not None,
-            embedding_provider=self._embedding_provider if self._embedder is not None else "none",
+            hybrid=hybrid,
+            embedding_provider=self._embeddings.provider,
             rest=walked.rest,
         )
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from sidecar.corpus.watch import Watcher
 from sidecar.domain.corpus import Skipped
 from sidecar.index.agent_index import AgentIndex
+from sidecar.service.embeddings import Embeddings
 from sidecar.service.indexing import Indexer
 from sidecar.service.transcript_documents import transcript_of
 from sidecar.service.transcript_feed import TranscriptFeed
@@ -20,12 +21,19 @@ class SessionStatus:
     """What the parts that follow transcripts know about themselves."""
 
     def __init__(
-        self, *, index: AgentIndex, indexer: Indexer, watcher: Watcher, feed: TranscriptFeed
+        self,
+        *,
+        index: AgentIndex,
+        indexer: Indexer,
+        watcher: Watcher,
+        feed: TranscriptFeed,
+        embeddings: Embeddings,
     ) -> None:
         self._index = index
         self._indexer = indexer
         self._watcher = watcher
         self._feed = feed
+        self._embeddings = embeddings
 
     @property
     def ready(self) -> bool:
@@ -34,7 +42,8 @@ class SessionStatus:
 
     def gaps(self) -> tuple[str, ...]:
         """Why an answer may miss something just now."""
-        return tuple(f"transcripts: {gap}" for gap in self._indexer.gaps())
+        gaps = (*self._indexer.gaps(), *self._embeddings.gaps())
+        return tuple(f"transcripts: {gap}" for gap in gaps)
 
     def files(self) -> dict[str, object]:
         """How many transcripts there are, are indexed, and wait."""

@@ -12,8 +12,9 @@ from sidecar.domain.errors import AccessDenied, ProviderFailed
 from sidecar.domain.memory import GetRequest, Page, ReadResult, SearchRequest, Source
 from sidecar.domain.provider import CandidateRequest, Capabilities, Health, Purpose
 from sidecar.domain.sessions import TranscriptAuthoriser
-from sidecar.policy.access import Deny, SandboxedAccess, full_health, read_memory
+from sidecar.policy.access import Operation, Partition
 from sidecar.service.candidates import CandidateService
+from sidecar.service.decisions import Decisions
 from sidecar.service.health import HealthReport
 from sidecar.service.offload import Offload
 from sidecar.service.paging import Pager
@@ -30,6 +31,11 @@ TranscriptAccess = Callable[[Authority], TranscriptAuthoriser | None]
 """An authority's view of the agent's transcripts; None withholds all of them."""
 
 
+def no_transcripts(authority: Authority) -> TranscriptAuthoriser | None:  # noqa: ARG001
+    """The view of everybody where nothing says who may see transcripts."""
+    return None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkspaceServices:
     """What the handles of one agent share; it outlives every handle."""
@@ -41,7 +47,7 @@ class WorkspaceServices:
     refresh: Callable[[], Awaitable[object]]
     health: HealthReport
     offload: Offload
-    sandboxed_access: SandboxedAccess
+    decisions: Decisions
     transcripts: TranscriptAccess
     session_reader: SessionReader | None = None
 
@@ -85,7 +91,9 @@ class WorkspaceHandle:
         if not allowed:
             return Page(hits=(), warning=warning)
         page = await self._services.pager.page(
-            msgspec.structs.replace(request, sources=allowed), self._context, self._transcripts()
+            msgspec.structs.replace(request, sources=allowed),
+            self._context,
+            self._services.transcripts(self._context.authority) if "sessions" in allowed else None,
         )
         if warning is None:
             return page
@@ -93,7 +101,7 @@ class WorkspaceHandle:
 
     async def candidates(self, request: CandidateRequest) -> Page:
         """The entries that a host may inject by itself; none, and why, for a caller that may not read."""
-        denied = self._denied()
+        denied = self._denied("candidates")
         if denied is not None:
             return Page(hits=(), warning=f"{PROVIDER_ID}: stored memories were not listed: {denied}")
         found = await self._services.candidates.candidates(request)
@@ -106,10 +114,13 @@ class WorkspaceHandle:
     async def get(self, request: GetRequest) -> ReadResult:
         """The text of a reference; a caller that may not read is refused."""
         sessions = self._services.session_reader
-        transcripts = self._transcripts()
-        if sessions is not None and transcripts is not None and sessions.reads(request.reference.id):
+        if sessions is not None and sessions.reads(request.reference.id):
+            denied = self._denied("get", "transcripts")
+            if denied is not None:
+                raise AccessDenied(f"{PROVIDER_ID}: memory access denied: {denied}")
+            transcripts = self._services.transcripts(self._context.authority)
             return await self._services.offload.run(lambda: sessions.get(request, transcripts))
-        denied = self._denied()
+        denied = self._denied("get")
         if denied is not None:
             raise AccessDenied(f"{PROVIDER_ID}: memory access denied: {denied}")
         return await self._services.offload.run(lambda: self._services.reader.get(request))
@@ -117,16 +128,13 @@ class WorkspaceHandle:
     async def health(self) -> Health:
         """How the index is; callers that may not read get the status word alone."""
         report = await self._services.health.report()
-        services = self._services
-        if full_health(
-            self._context.authority, services.agent_id, sandboxed_access=services.sandboxed_access
-        ):
+        if self._services.decisions.full_health(self._context):
             return report
         return Health(status=report.status)
 
     async def refresh(self) -> None:
         """One scan of the workspace to its end; a caller that may not read is refused."""
-        denied = self._denied()
+        denied = self._denied("refresh")
         if denied is not None:
             raise AccessDenied(f"{PROVIDER_ID}: memory access denied: {denied}")
         await self._services.refresh()
@@ -134,25 +142,13 @@ class WorkspaceHandle:
     async def close(self) -> None:
         """A handle holds nothing of the shared services."""
 
-    def _transcripts(self) -> TranscriptAuthoriser | None:
-        if self._services.session_reader is None:
-            return None
-        return self._services.transcripts(self._context.authority)
-
     def _withheld(self, source: Source) -> str | None:
         """Why a source is not searched for this caller."""
-        denied = self._denied()
-        if source == "memory" and denied is not None:
-            return f"{PROVIDER_ID}: stored memories were not searched: {denied}"
-        if source == "sessions" and self._transcripts() is None:
-            return (
-                f"{PROVIDER_ID}: transcripts were not searched: {denied or 'nothing says which may be seen'}"
-            )
-        return None
+        if source == "memory":
+            denied = self._denied("search")
+            return denied and f"{PROVIDER_ID}: stored memories were not searched: {denied}"
+        denied = self._denied("search", "transcripts")
+        return denied and f"{PROVIDER_ID}: transcripts were not searched: {denied}"
 
-    def _denied(self) -> str | None:
-        services = self._services
-        verdict = read_memory(
-            self._context.authority, services.agent_id, sandboxed_access=services.sandboxed_access
-        )
-        return verdict.reason if isinstance(verdict, Deny) else None
+    def _denied(self, operation: Operation, partition: Partition = "memory") -> str | None:
+        return self._services.decisions.denied(operation, self._context, partition=partition)

@@ -144,10 +144,11 @@ def _weighted(atom: Atom) -> Iterator[tuple[str, float, TermKind]]:
 
 def _word_weights(atom: Atom) -> Iterator[tuple[str, float, TermKind]]:
     """A word with umlauts is asked for as they are written out, for the index keeps both under that."""
+    kind: TermKind = "emoji" if atom.kind == "emoji" else "word"
     if atom.spelled is not None:
-        yield atom.spelled, _WORD, atom.kind
+        yield atom.spelled, _WORD, kind
     if atom.whole is not None:
-        yield atom.whole, _WORD if atom.spelled is None else _PLAIN_LETTERS, atom.kind
+        yield atom.whole, _WORD if atom.spelled is None else _PLAIN_LETTERS, kind
 
 
 def _run_weights(atom: Atom) -> Iterator[tuple[str, float, TermKind]]:

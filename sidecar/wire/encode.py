@@ -15,7 +15,7 @@ from sidecar.domain.memory import (
     Reference,
     ScoreParts,
 )
-from sidecar.domain.provider import Health
+from sidecar.domain.provider import Capabilities, Health
 
 
 def v2(agent_id: str, provider_id: str, result: Mapping[str, object]) -> dict[str, object]:
@@ -133,6 +133,16 @@ def health(value: Health) -> dict[str, object]:
     if value.details is not None:
         out["details"] = dict(value.details)
     return out
+
+
+def capabilities(value: Capabilities) -> dict[str, object]:
+    """What a provider declares."""
+    return {
+        "sources": list(value.sources),
+        "pagination": value.pagination,
+        "candidates": list(value.candidates),
+        "projectFilter": value.project_filter,
+    }
 
 
 def v1(agent_id: str, answer: FileShapedAnswer) -> dict[str, object]:

@@ -62,19 +62,20 @@ def search_v2(params: Params) -> SearchV2:
     """Decode a provider-neutral search, whatever its `version` says."""
     rules.check(rules.SEARCH_V2, params)
     rules.check(rules.AGENT_V2, params)
+    return SearchV2(request=search_request(params), agent=_agent(params))
+
+
+def search_request(params: Params) -> SearchRequest:
+    """The search in parameters that hold the rules of `rules.SEARCH_V2`."""
     named = field(params, "sources")
-    sources = None if named is ABSENT else tuple(dict.fromkeys(cast(list[Source], named)))
     asked = javascript.positive_integer(field(params, "maxResults"))
     cursor = field(params, "cursor")
-    return SearchV2(
-        request=SearchRequest(
-            query=javascript.trim(cast(str, params["query"])),
-            max_results=min(MOST_RESULTS, asked or DEFAULT_RESULTS),
-            min_score=javascript.finite_number(field(params, "minScore")),
-            cursor=None if cursor is ABSENT else cast(str, cursor),
-            sources=sources,
-        ),
-        agent=_agent(params),
+    return SearchRequest(
+        query=javascript.trim(cast(str, params["query"])),
+        max_results=min(MOST_RESULTS, asked or DEFAULT_RESULTS),
+        min_score=javascript.finite_number(field(params, "minScore")),
+        cursor=None if cursor is ABSENT else cast(str, cursor),
+        sources=None if named is ABSENT else tuple(dict.fromkeys(cast(list[Source], named))),
     )
 
 
@@ -82,18 +83,20 @@ def get(params: Params) -> Get:
     """Decode `memory.get`; `from` and `lines` stand beside `reference`, values are not trimmed."""
     rules.check(rules.GET, params)
     rules.check(rules.AGENT_V2, params)
-    return Get(
-        request=GetRequest(
-            reference=Reference(
-                provider_id=cast(str, field(params, "reference", "providerId")),
-                id=cast(str, field(params, "reference", "id")),
-                revision=javascript.text(field(params, "reference", "revision")),
-                fragment=javascript.text(field(params, "reference", "fragment")),
-            ),
-            from_line=javascript.positive_integer(field(params, "from")),
-            line_count=javascript.positive_integer(field(params, "lines")),
+    return Get(request=get_request(params), agent=_agent(params))
+
+
+def get_request(params: Params) -> GetRequest:
+    """The read in parameters that hold the rules of `rules.GET`."""
+    return GetRequest(
+        reference=Reference(
+            provider_id=cast(str, field(params, "reference", "providerId")),
+            id=cast(str, field(params, "reference", "id")),
+            revision=javascript.text(field(params, "reference", "revision")),
+            fragment=javascript.text(field(params, "reference", "fragment")),
         ),
-        agent=_agent(params),
+        from_line=javascript.positive_integer(field(params, "from")),
+        line_count=javascript.positive_integer(field(params, "lines")),
     )
 
 

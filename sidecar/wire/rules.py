@@ -111,6 +111,7 @@ GET = (
     Rule(("from",), _is_positive, "from must be a positive integer"),
     Rule(("lines",), _is_positive, "lines must be a positive integer"),
 )
+CANCEL = (Rule(("id",), _is_text, "id must be a non-empty string", required=True),)
 AGENT_V2 = (Rule(("agentId",), _is_text, "agentId must be a non-empty string"),)
 
 

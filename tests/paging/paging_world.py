@@ -13,6 +13,7 @@ from typing import TypeVar
 from sidecar.domain.authority import Authority, CallerContext, Operator
 from sidecar.domain.memory import Hit, Page, SearchRequest
 from sidecar.runtime.agent import AgentRuntime
+from sidecar.service.audit import Audit
 from sidecar.service.hits import RecordedOrigin, none_recorded
 from sidecar.service.offload import Offload
 from sidecar.service.workspace import WorkspaceHandle
@@ -100,6 +101,7 @@ class World:
             embeddings=EmbeddingSettings(provider="none"),
             embedder=None,
             offload=self.offload,
+            audit=Audit(),
             recorded_origin=recorded_origin,
         )
 

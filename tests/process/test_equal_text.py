@@ -43,7 +43,7 @@ async def test_a_note_saved_again_with_another_word_comes_after_what_says_someth
         workspace,
         {
             **{f"memory/copy-{number}.md": copy.format(f"{number} May") for number in range(1, 5)},
-            "memory/other.md": "- For the greenhouse permit the neighbour wants to see the drawings of the roof.",
+            "memory/other.md": "- For the greenhouse permit the neighbour wants drawings of the roof.",
         },
     )
     service = launcher.serve(workspace)

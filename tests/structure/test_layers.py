@@ -20,7 +20,7 @@ TIERS: dict[str, int] = {
     "domain": 0,
     "policy": 1, "text": 1, "ranking": 1, "wire": 1, "settings": 1, "logs": 1,
     "corpus": 2, "index": 2, "embedding": 2,
-    "service": 3,
+    "service": 3, "host": 3,
     "adapters": 4,
     "api": 5, "client": 5,
     "runtime": 6, "benchmark": 6,

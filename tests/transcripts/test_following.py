@@ -15,6 +15,7 @@ import pytest
 from transcript_follower import Followed, Only, shown
 
 from sidecar.domain.memory import Found, NotFound
+from sidecar.embedding.guarded import GuardedEmbedder
 from sidecar.embedding.local import LocalEmbedder
 from sidecar.embedding.offloaded import OffloadedEmbedder
 from sidecar.service import session_search, transcript_change, transcript_feed
@@ -341,7 +342,7 @@ async def test_hidden_transcripts_shape_nothing_of_what_is_seen(
 ) -> None:
     """The same answers, to the last digit, as where the hidden files do not exist at all."""
     monkeypatch.setattr(session_search, "CANDIDATES", 40)
-    embedder = OffloadedEmbedder(LocalEmbedder())
+    embedder = GuardedEmbedder(OffloadedEmbedder(LocalEmbedder()))
     alone = tmp_path / "alone"
     alone.mkdir()
     seen = {

@@ -22,6 +22,8 @@ from sidecar.domain.errors import AccessDenied
 from sidecar.domain.memory import Found, GetRequest, NotFound, Reference, SearchRequest
 from sidecar.domain.sessions import TranscriptAuthoriser
 from sidecar.runtime.agent import AgentRuntime
+from sidecar.service.audit import Audit
+from sidecar.service.hits import none_recorded
 from sidecar.service.offload import Offload
 from sidecar.settings.model import AgentSettings, EmbeddingSettings, SessionsSettings, WatchSettings
 
@@ -85,6 +87,8 @@ async def agent(tmp_path: Path, say: Any, jsonl: Any) -> AsyncIterator[Agent]:
         embeddings=EmbeddingSettings(provider="none"),
         embedder=None,
         offload=offload,
+        audit=Audit(),
+        recorded_origin=none_recorded,
         transcripts=access,
     )
     await runtime.refresh()
@@ -98,9 +102,7 @@ def paths(page: Any) -> set[str]:
 
 
 async def test_without_an_authoriser_transcripts_are_withheld_and_notes_stay(agent: Agent) -> None:
-    page = await agent.search(OWNER)
-    assert paths(page) == {"MEMORY.md"}
-    assert page.warning == ("memory-sidecar: transcripts were not searched: nothing says which may be seen")
+    assert paths(await agent.search(OWNER)) == {"MEMORY.md"}
     assert isinstance(await agent.get(OWNER, "sessions/main/main.jsonl"), NotFound)
 
 

@@ -7,18 +7,26 @@ from pathlib import Path
 
 from sidecar.domain.memory import Found, GetRequest, Hit, ReadResult, Reference, SearchRequest
 from sidecar.domain.sessions import TranscriptAuthoriser, TranscriptGrant, TranscriptIdentity
-from sidecar.embedding.contract import Embedder
-from sidecar.policy.own_transcripts import EveryTranscript
+from sidecar.embedding.guarded import GuardedEmbedder
 from sidecar.ranking.floor import StrictFloor
 from sidecar.ranking.parameters import DEFAULT
 from sidecar.runtime.sessions import SessionRuntime
 from sidecar.service.legs import weighted_words
 from sidecar.service.offload import Offload
-from sidecar.settings.model import AgentSettings, SessionsSettings, WatchSettings
+from sidecar.settings.model import AgentSettings, EmbeddingSettings, SessionsSettings, WatchSettings
 from sidecar.text.terms import query_terms
 
-EVERYTHING = EveryTranscript("main")
 PROVIDER = "memory-sidecar"
+
+
+class Everything:
+    """A caller that sees every transcript."""
+
+    def grant(self, transcript: TranscriptIdentity, *, reset_cutoff: int | None) -> TranscriptGrant:  # noqa: ARG002
+        return TranscriptGrant(allowed=True, reason="test")
+
+
+EVERYTHING = Everything()
 
 
 class Only:
@@ -39,7 +47,7 @@ class Followed:
     """A folder of transcripts and what serves it."""
 
     def __init__(
-        self, folder: Path, runtime: SessionRuntime, offload: Offload, embedder: Embedder | None
+        self, folder: Path, runtime: SessionRuntime, offload: Offload, embedder: GuardedEmbedder | None
     ) -> None:
         self.sessions = folder / "sessions"
         self.state = folder / "state"
@@ -49,7 +57,12 @@ class Followed:
 
     @classmethod
     async def open(
-        cls, folder: Path, *, archives: bool = False, enabled: bool = True, embedder: Embedder | None = None
+        cls,
+        folder: Path,
+        *,
+        archives: bool = False,
+        enabled: bool = True,
+        embedder: GuardedEmbedder | None = None,
     ) -> Followed:
         """Serve `folder/sessions`; `enabled` False gives what is left of a state that is no longer wanted."""
         (folder / "sessions").mkdir(exist_ok=True)
@@ -67,6 +80,7 @@ class Followed:
             provider_id=PROVIDER,
             directory=folder / "state",
             watch=WatchSettings(),
+            embeddings=EmbeddingSettings(provider="none" if embedder is None else "local"),
             embedder=embedder,
             offload=offload,
         )
@@ -93,7 +107,8 @@ class Followed:
         terms = search.weigh(visible, query_terms(query))
         vector = None
         if self._embedder is not None:
-            vector = await self._embedder.embed_query(query, weighted_words(query, terms))
+            answer = await self._embedder.embed_query(query, weighted_words(query, terms))
+            vector = answer.matrix[0]
         descent = search.descend(
             visible,
             terms,

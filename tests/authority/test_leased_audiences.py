@@ -1,0 +1,207 @@
+"""What a session sees through a lease, and in which words it does not (U§6, spec §4.2, §5.4), over HTTP."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+NUMBERS = itertools.count(1)
+REFERENCE = {"providerId": "memory-sidecar", "id": "MEMORY.md"}
+NO_AUDIENCE = "this session has no owner-private memory audience"
+OTHER_AGENT = "the memory audience belongs to another agent"
+SANDBOXED = "sandboxed sessions cannot read stored memories"
+HOST = "host operations cannot read stored memories"
+STALE = "memory audience is no longer current"
+RELEASED = "memory audience was released by its owner"
+UNAVAILABLE = "memory audience currency is unavailable; retry the operation"
+ELSEWHERE = "memory audience is bound to a different session"
+FORGED = "memory provider requires a host-minted memory audience"
+
+
+class Chat:
+    """A session of its own for each test."""
+
+    def __init__(self, world: Any, agent: str = "pro", chat: str = "direct") -> None:
+        number = next(NUMBERS)
+        self.world = world
+        self.agent = agent
+        self.key = f"agent:{agent}:chat-{number}"
+        self.row: dict[str, Any] = {
+            "sessionKey": self.key,
+            "sessionId": f"{number:08x}-0000-4000-8000-000000000000",
+            "chatType": chat,
+        }
+
+    async def call(self, method: str, **params: Any) -> Any:
+        return await self.world.call("host", method, params)
+
+    async def put(self, **changed: Any) -> None:
+        assert (await self.call("session.put", **self.row | changed)).status == 200
+
+    async def resolve(self, *, owner: bool = True) -> Any:
+        turn = {"agentId": self.agent, "sessionKey": self.key, "sessionId": self.row["sessionId"]}
+        answer = await self.call("audience.resolve", **turn, senderIsOwner=owner)
+        return answer.payload["audience"]
+
+    async def open(self, audience: Any = None, *, agent: str | None = None, **changed: Any) -> Any:
+        authority = {"kind": "session", "sessionKey": self.key, "sandboxed": False} | changed
+        if audience is not None:
+            authority["audience"] = audience
+        return await self.call("provider.open", agentId=agent or self.agent, authority=authority)
+
+    async def search(self, opened: Any) -> Any:
+        return await self.call("provider.search", lease=opened.payload["lease"], request={"query": "lantern"})
+
+    async def get(self, opened: Any) -> Any:
+        return await self.call(
+            "provider.get", lease=opened.payload["lease"], request={"reference": REFERENCE}
+        )
+
+
+@pytest.fixture
+async def chat(world: Any) -> Chat:
+    made = Chat(world)
+    await made.put()
+    return made
+
+
+async def denied(chat: Chat, opened: Any, why: str) -> None:
+    """A search says why it has no hits, a read is an error, and health is one word."""
+    found = (await chat.search(opened)).payload
+    assert found["hits"] == []
+    assert found["warning"] == f"memory-sidecar: stored memories were not searched: {why}"
+    read = await chat.get(opened)
+    assert (read.status, read.error["code"]) == (503, "UNAVAILABLE")
+    assert read.error["message"] == f"memory-sidecar: memory access denied: {why}"
+    assert read.error["details"]["code"] == "ACCESS_DENIED"
+    health = (await chat.call("provider.health", lease=opened.payload["lease"])).payload
+    assert health.keys() - {"instance"} == {"status"}
+
+
+async def test_the_owner_reads_and_sees_the_whole_status(chat: Chat) -> None:
+    opened = await chat.open(await chat.resolve())
+    assert (await chat.search(opened)).payload["hits"]
+    assert (await chat.get(opened)).payload["status"] == "ok"
+    assert (await chat.call("provider.health", lease=opened.payload["lease"])).payload["details"]
+
+
+async def test_who_may_not_is_told_why(chat: Chat, world: Any) -> None:
+    group = Chat(world, chat="group")
+    await group.put()
+    theirs = Chat(world, agent="project-secret")
+    await theirs.put()
+    await denied(chat, await chat.open(), NO_AUDIENCE)
+    await denied(chat, await chat.open(await chat.resolve(owner=False)), NO_AUDIENCE)
+    await denied(group, await group.open(await group.resolve()), NO_AUDIENCE)
+    await denied(chat, await chat.open(await chat.resolve(), sandboxed=True), SANDBOXED)
+    await denied(theirs, await theirs.open(await theirs.resolve(), agent="pro"), OTHER_AGENT)
+    operation = await chat.call(
+        "provider.open", agentId="pro", authority={"kind": "host", "operation": "status"}
+    )
+    await denied(chat, operation, HOST)
+
+
+async def test_the_handle_alone_counts_and_not_what_stands_beside_it(chat: Chat) -> None:
+    mine = await chat.resolve(owner=False)
+    await denied(chat, await chat.open(mine | {"kind": "owner-private"}), NO_AUDIENCE)
+    forged = await chat.open({"kind": "owner-private", "agentId": "pro", "handle": "made-up"})
+    assert (forged.status, forged.error["message"]) == (503, FORGED)
+
+
+async def test_another_session_cannot_open_with_it(chat: Chat, world: Any) -> None:
+    other = Chat(world)
+    await other.put()
+    opened = await other.open(await chat.resolve())
+    assert (opened.status, opened.error["message"]) == (503, ELSEWHERE)
+
+
+async def ended(chat: Chat, opened: Any, words: str) -> None:
+    for answer in (await chat.search(opened), await chat.get(opened)):
+        assert (answer.status, answer.error["message"]) == (503, words)
+
+
+async def test_a_reset_in_the_middle_of_a_lease_ends_it_for_good(chat: Chat) -> None:
+    audience = await chat.resolve()
+    opened = await chat.open(audience)
+    await chat.put()
+    assert (await chat.search(opened)).payload["hits"]
+    await chat.put(lifecycleRevision="r2")
+    await ended(chat, opened, STALE)
+    await chat.put()
+    await ended(chat, opened, STALE)
+    again = await chat.open(audience)
+    assert (again.status, again.error["message"]) == (503, STALE)
+
+
+async def test_a_deleted_or_released_audience_ends_its_lease(chat: Chat) -> None:
+    audience = await chat.resolve()
+    opened = await chat.open(audience)
+    await chat.call("audience.release", handle=audience["handle"])
+    await ended(chat, opened, RELEASED)
+    opened = await chat.open(await chat.resolve())
+    await chat.call("session.delete", sessionKey=chat.key)
+    await ended(chat, opened, STALE)
+
+
+async def test_a_row_that_is_being_written_makes_it_unavailable_for_the_moment(chat: Chat) -> None:
+    opened = await chat.open(await chat.resolve())
+    await chat.put(pending=True)
+    answer = await chat.search(opened)
+    assert (answer.status, answer.error["message"]) == (503, UNAVAILABLE)
+    await chat.put()
+    assert (await chat.search(opened)).payload["hits"]
+
+
+async def test_an_admitted_audience_is_for_one_lease_and_ends_with_it(chat: Chat) -> None:
+    vouched = {"kind": "owner-private", "agentId": "pro", "sessionKey": chat.key}
+    audience = (await chat.call("audience.admit", **vouched)).payload["audience"]
+    opened = await chat.open(audience)
+    assert (await chat.search(opened)).payload["hits"]
+    second = await chat.open(audience)
+    assert (second.status, second.error["message"]) == (503, ELSEWHERE)
+    await chat.call("provider.close", lease=opened.payload["lease"])
+    third = await chat.open(audience)
+    assert (third.status, third.error["message"]) == (503, RELEASED)
+
+
+async def test_a_child_has_what_was_delegated_to_it_until_either_ends(chat: Chat, world: Any) -> None:
+    child = Chat(world)
+    await child.put()
+    audience = await chat.resolve()
+    given = {"handle": audience["handle"], "sessionKey": child.key}
+    copy = (await chat.call("audience.delegate", **given)).payload["audience"]
+    opened = await child.open(copy)
+    assert (await child.search(opened)).payload["hits"]
+    await child.put(sessionId="reset")
+    await ended(child, opened, STALE)
+    copy = (await chat.call("audience.delegate", **given)).payload["audience"]
+    opened = await child.open(copy)
+    await chat.call("audience.release", handle=audience["handle"])
+    await ended(child, opened, RELEASED)
+
+
+async def test_a_refused_audience_is_in_the_audit_without_any_session(chat: Chat, world: Any) -> None:
+    audience = await chat.resolve()
+    await chat.call("audience.delegate", handle=audience["handle"], sessionKey=f"{chat.key}-none")
+    await chat.open({"handle": "made-up"})
+    listed = (await world.call("all", "sidecar.audit", {"limit": 2})).payload["decisions"]
+    assert [(item["method"], item["verdict"], item["reason"]) for item in listed] == [
+        ("provider.open", "deny", FORGED),
+        ("audience.delegate", "deny", "memory audience delegation requires an existing child session"),
+    ]
+    assert chat.key not in world.log()
+
+
+async def test_an_audience_of_an_agent_that_the_token_does_not_list_is_unknown(world: Any) -> None:
+    theirs = Chat(world, agent="project-secret")
+    await theirs.put()
+    authority = {
+        "kind": "session",
+        "sessionKey": theirs.key,
+        "sandboxed": False,
+        "audience": await theirs.resolve(),
+    }
+    answer = await world.call("host-pro", "provider.open", {"agentId": "pro", "authority": authority})
+    assert (answer.status, answer.error["message"]) == (400, "unknown agentId")
