@@ -1,4 +1,4 @@
-"""A host's session finds transcripts over the wire by its rows, its audience and the visibility (spec §5.4)."""
+"""A session of a host finds transcripts by its rows, its audience and the visibility (spec §5.4)."""
 
 from __future__ import annotations
 
