@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
@@ -17,6 +17,7 @@ class AgentMemory:
     url: str
     token: str
     session: aiohttp.ClientSession
+    scopes: dict[str, str] = field(default_factory=dict)
 
     async def call(self, verb: str, path: str, body: Any = None, **headers: str) -> Any:
         async with self.session.request(
@@ -30,14 +31,23 @@ class AgentMemory:
             return answer
 
     async def scope(self, name: str) -> str:
-        """The scope of a key, made and bound at first use."""
+        """The scope of a key, made and bound where there is none."""
+        if name in self.scopes:
+            return self.scopes[name]
+        kind = "project" if ":project:" in name else "agent"
+        key = {"integration": "openclaw-sidecar", "kind": kind, "external_id": name}
+        async with self.session.post(
+            f"{self.url}/v1/scope-bindings/resolve",
+            json={"binding_keys": [key], "allow_default": False},
+            headers={"Authorization": f"Bearer {self.token}"},
+        ) as response:
+            if response.status == 200:
+                return self.scopes.setdefault(name, (await response.json())["scope_id"])
         made = await self.call(
             "POST", "/v1/scopes", {"title": "memory", "summary": "memory", "idempotency_key": name}
         )
-        kind = "project" if ":project:" in name else "agent"
-        key = {"integration": "openclaw-sidecar", "kind": kind, "external_id": name}
         await self.call("PUT", "/v1/scope-bindings", {"key": key, "scope_id": made["scope_id"]})
-        return str(made["scope_id"])
+        return self.scopes.setdefault(name, made["scope_id"])
 
     async def remember(self, name: str, text: str) -> str:
         """A new record under a key; its id."""

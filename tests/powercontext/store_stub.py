@@ -63,6 +63,7 @@ class StoreStub:
     fault: Fault | None = None
     calls: list[str] = field(default_factory=list)
     bodies: list[Any] = field(default_factory=list)
+    made: dict[str, Any] = field(default_factory=dict)
     scopes: dict[str, str] = field(default_factory=dict)
     bindings: dict[str, str] = field(default_factory=dict)
     records: dict[str, Record] = field(default_factory=dict)
@@ -147,6 +148,8 @@ class StoreStub:
 
     async def make_scope(self, request: web.Request) -> web.Response:
         body = await request.json()
+        if self.made.setdefault(body["idempotency_key"], body) != body:
+            return error(409, "scope_idempotency_conflict")
         scope_id = self.scopes.setdefault(body["idempotency_key"], f"scp_{uuid.uuid4().hex[:26]}")
         return web.json_response(scope_of(scope_id), status=201)
 
