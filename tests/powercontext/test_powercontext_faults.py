@@ -285,22 +285,51 @@ async def test_without_vectors_a_search_falls_back_to_words_and_says_so(
 
 
 async def test_many_calls_at_once_are_all_answered_and_few_reach_the_server_together(
-    filled: Any, open_handle: Any
+    filled: Any, open_handle: Any, eventually: Any
 ) -> None:
-    handle = await open_handle(filled, search_timeout_seconds=10)
+    handle = await open_handle(filled, search_timeout_seconds=30)
+    await handle.search(BOILER)
     running = most = 0
+    full = asyncio.Event()
 
-    async def counted(_: web.Request) -> None:
+    async def held_until_full(_: web.Request) -> None:
         nonlocal running, most
         running += 1
         most = max(most, running)
-        await asyncio.sleep(0.005)
+        await full.wait()
         running -= 1
 
-    filled.fault = counted
-    pages = await asyncio.gather(*(handle.search(BOILER) for _ in range(150)))
-    assert {len(page.hits) for page in pages} == {1}
-    assert most <= 16
+    async def sixteen() -> bool:
+        return running >= 16
+
+    filled.fault = held_until_full
+    searches = asyncio.gather(*(handle.search(BOILER) for _ in range(150)))
+    await eventually(sixteen)
+    full.set()
+    assert {len(page.hits) for page in await searches} == {1}
+    assert most == 16
+
+
+async def test_a_call_that_breaks_off_is_made_once_more_and_no_oftener(filled: Any, open_handle: Any) -> None:
+    handle = await open_handle(filled, search_timeout_seconds=30)
+    await handle.search(BOILER)
+    broken, breaks = 0, 1
+
+    async def broken_off(request: web.Request) -> Any:
+        nonlocal broken
+        if broken == breaks:
+            return None
+        broken += 1
+        assert request.transport is not None
+        request.transport.close()
+        return web.Response()
+
+    filled.fault = broken_off
+    assert len((await handle.search(BOILER)).hits) == 1
+    broken, breaks = 0, 9
+    with pytest.raises(ProviderFailed, match="broke off"):
+        await handle.search(BOILER)
+    assert broken == 2
 
 
 async def test_a_cancelled_caller_leaves_the_connections_usable(
