@@ -75,7 +75,9 @@ async def open_handle(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Opener]:
             **options: Any,
         ) -> Any:
             monkeypatch.setenv("STORE_TOKEN", token or server.token)
-            table = {"endpoint": server.url, "token_env": "STORE_TOKEN", **options}
+            # A loaded machine is no fault: only a test about time is short of it.
+            patient = {"search_timeout_seconds": 30, "timeout_seconds": 30}
+            table = {"endpoint": server.url, "token_env": "STORE_TOKEN", **patient, **options}
             provider = make(
                 ProviderSetup(agent_id=agent_id, options=table, sandboxed_access=sandboxed_access)
             )

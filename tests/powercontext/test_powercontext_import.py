@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sidecar.adapters.powercontext.facts import LARGEST_CONTEXT, LARGEST_FACT, facts_of, identity
 
-from sidecar.domain.errors import ProviderFailed
+from sidecar.domain.errors import ProviderFailed, SettingsError
 from sidecar.runtime.exporting import Exported, export
 from sidecar.settings.load import Flags, load
 
@@ -235,9 +235,8 @@ async def test_only_a_store_that_owns_the_memory_is_exported_to_and_what_is_left
     )
     stub.calls.clear()
     exports.write(agent, workspace, stub.url, provider="workspace")
-    refused = await exports.run()
-    assert refused.returncode == 2
-    assert "hand this agent's memory over first" in refused.stderr
+    with pytest.raises(SettingsError, match="hand this agent's memory over first"):
+        await exports.here()
     assert stub.calls == []
 
 
