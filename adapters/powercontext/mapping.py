@@ -21,7 +21,6 @@ from sidecar.domain.memory import (
     Found,
     GetRequest,
     Hit,
-    LineRange,
     NotFound,
     ReadResult,
     Reference,
@@ -172,12 +171,9 @@ def hit_of(record: FoundRecord, *, server_id: str, scope: ScopeKey, coverage: Co
     channel = record.scores.channels.get("vector")
     meaning = None if channel is None else cosine(channel)
     words = coverage.of(record.content.text)
-    lines = split_lines(record.content.text)
     return Hit(
         reference=reference,
         excerpt=cut_utf16(record.content.text, LONGEST_EXCERPT),
-        path=citation.label,
-        lines=LineRange(1, max(1, len(lines))),
         score=words if meaning is None else meaning,
         source="memory",
         citations=(citation,),
