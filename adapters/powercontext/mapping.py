@@ -185,8 +185,8 @@ def hit_of(record: FoundRecord, *, server_id: str, scope: ScopeKey, coverage: Co
 
 def best_first(hits: Sequence[Hit], *, minimum: float, most: int) -> tuple[Hit, ...]:
     """Hits by score, equals in the given order; none below the minimum, as callers see scores."""
-    admitted = [hit for hit in hits if round(hit.score, 6) >= minimum]
-    return tuple(sorted(admitted, key=lambda hit: -hit.score)[:most])
+    admitted = [hit for hit in hits if round(hit.score or 0.0, 6) >= minimum]
+    return tuple(sorted(admitted, key=lambda hit: -(hit.score or 0.0))[:most])
 
 
 def read_of(named: Named, revision: int, text: str, request: GetRequest) -> ReadResult:
