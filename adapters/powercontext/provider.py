@@ -29,7 +29,7 @@ from sidecar.adapters.powercontext.shapes import FoundRecord
 from sidecar.adapters.powercontext.store import Server, Store, vectors_are_down
 
 from sidecar.domain.authority import CallerContext
-from sidecar.domain.errors import AccessDenied, InvalidRequest, ProviderFailed, Unavailable
+from sidecar.domain.errors import AccessDenied, ProviderFailed, Unavailable
 from sidecar.domain.memory import GetRequest, Hit, NotFound, Page, ReadResult, SearchRequest
 from sidecar.domain.provider import Capabilities, Health, ProviderSetup, Purpose
 from sidecar.policy.access import Deny, SandboxedAccess, full_health, read_memory
@@ -285,7 +285,7 @@ def _fitting(query: str) -> tuple[str, list[str]]:
     """The query as the server takes it, and what the caller is told of a cut."""
     trimmed = query.strip()
     if not trimmed:
-        raise InvalidRequest("query must be a non-empty string")
+        raise ProviderFailed(f"{PROVIDER_ID}: query must be a non-empty string")
     if len(trimmed) <= LONGEST_QUERY:
         return trimmed, []
     return trimmed[:LONGEST_QUERY].rstrip(), [f"the query was cut to {LONGEST_QUERY} characters"]

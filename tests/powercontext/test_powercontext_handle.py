@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sidecar.domain.authority import Conversation, HostOperation, Operator, OwnerPrivate, Session
-from sidecar.domain.errors import AccessDenied, CapabilityUnsupported, ForeignReference, InvalidRequest
+from sidecar.domain.errors import AccessDenied, CapabilityUnsupported, ForeignReference, ProviderFailed
 from sidecar.domain.memory import Found, GetRequest, NotFound, Reference, SearchRequest
 from sidecar.domain.provider import Capabilities
 
@@ -194,7 +194,7 @@ async def test_a_blank_query_is_refused_before_the_server_is_asked(
     store: Any, open_handle: Any, agent: str
 ) -> None:
     handle = await open_handle(store, agent)
-    with pytest.raises(InvalidRequest, match="query must be a non-empty string"):
+    with pytest.raises(ProviderFailed, match="query must be a non-empty string"):
         await handle.search(SearchRequest(query=" \n "))
 
 
