@@ -221,6 +221,8 @@ class Sidecar:
             in_work=self.dispatcher.in_work,
             stalls=self._stalls.count,
             longest_stall=self._stalls.longest,
+            allowed=self._audit.allowed,
+            denied=self._audit.denials(),
         )
 
 
