@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import logging
+from datetime import date
 from pathlib import Path
 
 from sidecar.corpus.rules import ExtraPath
 from sidecar.corpus.scan import Corpus
 from sidecar.corpus.watch import Watcher
 from sidecar.domain.errors import SettingsError, SidecarError
+from sidecar.domain.memory import Note
 from sidecar.embedding.guarded import GuardedEmbedder
 from sidecar.index.agent_index import AgentIndex
+from sidecar.index.entries import DocumentEntry
 from sidecar.runtime.file_side import file_managers, owning_provider
 from sidecar.service.audit import Audit
 from sidecar.service.candidates import CandidateService
@@ -197,6 +201,15 @@ class AgentRuntime:
         totals = self._index.view().total("memory")
         return {"files": files["indexed"], "units": totals.units, "blocks": totals.blocks}
 
+    def notes(self, after: str, most: int) -> list[Note]:
+        """The first `most` indexed notes whose paths come after `after`."""
+        entries = [entry for entry in self._index.view().documents.values() if entry.source == "memory"]
+        found = heapq.nsmallest(most, (entry for entry in entries if entry.path > after), key=_path)
+        return [
+            Note(path=entry.path, day=None if entry.day is None else date.fromordinal(entry.day))
+            for entry in found
+        ]
+
     def readiness(self) -> tuple[bool, dict[str, object]]:
         """Whether the first scan is indexed, and the counts."""
         return self.health.ready()
@@ -220,3 +233,7 @@ class AgentRuntime:
                 await self._index.maintain()
             except SidecarError as error:
                 log.warning("clean-up failed: %s", error.message)
+
+
+def _path(entry: DocumentEntry) -> str:
+    return entry.path

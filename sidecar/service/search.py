@@ -25,6 +25,7 @@ from sidecar.ranking.fusion import fuse
 from sidecar.ranking.parameters import DEFAULT, Parameters
 from sidecar.service.descent import Descent
 from sidecar.service.embeddings import Embeddings
+from sidecar.service.filters import covered
 from sidecar.service.hits import HitMaker
 from sidecar.service.indexing import Indexer
 from sidecar.service.legs import WeightedTerm, lexical_leg, vector_leg, weigh, weighted_words
@@ -172,9 +173,10 @@ class SearchService:
     ) -> _Walked:
         descent = Descent(floor)
         moved = self._corpus.folders_changed(self._indexer.folders)
+        only = covered(view, request.within)
         for source in sources if terms else ():
-            words = lexical_leg(view, source, terms, self._parameters)
-            blocks = vector_leg(view, vector, self._parameters)
+            words = lexical_leg(view, source, terms, self._parameters, only)
+            blocks = vector_leg(view, vector, self._parameters, only)
             scored = fuse(words.units, words.passages, blocks, words.attainable, self._parameters)
             ranking = order(
                 view,

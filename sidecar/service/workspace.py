@@ -19,7 +19,11 @@ from sidecar.service.reading import Reader
 
 PROVIDER_ID = "memory-sidecar"
 CAPABILITIES = Capabilities(
-    sources=("memory",), pagination=True, candidates=("trigger", "project"), project_filter=True
+    sources=("memory",),
+    pagination=True,
+    candidates=("trigger", "project"),
+    project_filter=True,
+    note_filter=True,
 )
 
 

@@ -30,7 +30,7 @@ def test_search_prints_place_score_and_excerpt_and_asks_exactly_what_was_said(ru
         "search", "the", "tea", "--max-results", "3", "--min-score", "0.2", "--source", "memory", *WS
     )
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout == "memory/a.md:3-4  0.812\n    - one\n    - two\n\n"
+    assert result.stdout == "memory/a.md:3  0.812\n    - one\n    - two\n\n"
     assert desk.asked == [
         (
             "memory.search",
@@ -64,7 +64,7 @@ def test_search_v1_asks_and_prints_the_file_shaped_contract(run: Run, desk: Any)
         "action": "Run",
     }
     result = run("search", "tea", "--v1", *WS)
-    assert result.stdout == "MEMORY.md:1-1  0.500\n    - tea\n\n"
+    assert result.stdout == "MEMORY.md:1  0.500\n    - tea\n\n"
     assert result.stderr == "warning: old\nRun\n"
     assert desk.asked[0][1] == {"query": "tea", "agentId": "main"}
 

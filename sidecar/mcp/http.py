@@ -1,0 +1,105 @@
+"""The protocol over streamable HTTP, on loopback alone: Host and Origin, then the token, then the route."""
+
+from __future__ import annotations
+
+import hmac
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import uvicorn
+from mcp.server import Server
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+ADDRESS = "127.0.0.1"
+ROUTE = "/mcp"
+LARGEST_BODY = 1 << 20
+MOST_CONNECTIONS = 64
+STOP_SECONDS = 5
+
+
+class Gate:
+    """Refuses a request before anything else looks at it, unless it is ours (spec §3, order of checks).
+
+    `secret` gives the token of now, so that a rotated one holds without a restart.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, security: TransportSecuritySettings, secret: Callable[[], Awaitable[str]]
+    ) -> None:
+        self._app = app
+        self._security = TransportSecurityMiddleware(security)
+        self._secret = secret
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or hand it on."""
+        if scope["type"] == "http":
+            request = Request(scope)
+            refused = await self._security.validate_request(request)
+            if refused is None and not await self._admits(request.headers.get("authorization", "")):
+                refused = JSONResponse(
+                    {"error": "a bearer token is required: memory-sidecar token"},
+                    status_code=401,
+                    headers={"WWW-Authenticate": "Bearer"},
+                )
+            if refused is not None:
+                await refused(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    async def _admits(self, header: str) -> bool:
+        scheme, _, presented = header.partition(" ")
+        wanted = await self._secret()
+        matches = hmac.compare_digest(presented.strip().encode(), wanted.encode())
+        return scheme.lower() == "bearer" and matches
+
+
+def listening_socket(port: int) -> socket.socket:
+    """A socket on loopback; raises `OSError` when the port is taken. 0 picks a free one."""
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((ADDRESS, port))
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+async def serve_http(
+    server: Server[Any],
+    *,
+    bound: socket.socket,
+    secret: Callable[[], Awaitable[str]],
+    ready: Callable[[str], None],
+) -> None:
+    """Serve until SIGTERM or SIGINT. `ready` is told the address once requests are answered."""
+    port = bound.getsockname()[1]
+    names = [f"{name}:{port}" for name in (ADDRESS, "localhost")]
+    security = TransportSecuritySettings(
+        allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names]
+    )
+    app = server.streamable_http_app(
+        streamable_http_path=ROUTE,
+        # No sessions: nothing is kept between requests, so nothing has to be bounded or expires.
+        stateless_http=True,
+        json_response=True,
+        max_request_body_size=LARGEST_BODY,
+        transport_security=security,
+    )
+    config = uvicorn.Config(
+        Gate(app, security=security, secret=secret),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        ws="none",
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=STOP_SECONDS,
+    )
+    bound.listen()
+    ready(f"http://{ADDRESS}:{port}{ROUTE}")
+    await uvicorn.Server(config).serve(sockets=[bound])
