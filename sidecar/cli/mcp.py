@@ -108,10 +108,7 @@ def _server(loaded: Loaded, caller: Caller) -> Server[Any]:
 async def _speak(loaded: Loaded) -> None:
     from sidecar.mcp.stdio import serve_stdio
 
-    speaking = asyncio.current_task()
-    loop = asyncio.get_running_loop()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, lambda: speaking and speaking.cancel())
+    _end_on_signals()
     with suppress(asyncio.CancelledError):
         async with Reopened(loaded) as caller:
             await serve_stdio(_server(loaded, caller))
@@ -135,11 +132,8 @@ async def _serve(loaded: Loaded, port: int) -> None:
         raise click.ClickException(
             f"cannot listen on 127.0.0.1:{port}: {error.strerror}; pass another --port"
         ) from error
-    # The HTTP server hands a signal on when it has stopped: nothing more is to be done then.
-    loop = asyncio.get_running_loop()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, _stopped)
-    with bound:
+    _end_on_signals()
+    with bound, suppress(asyncio.CancelledError):
         async with Reopened(loaded) as caller:
             await serve_http(
                 _server(loaded, caller),
@@ -149,5 +143,9 @@ async def _serve(loaded: Loaded, port: int) -> None:
             )
 
 
-def _stopped() -> None:
-    """A signal that has already done its work."""
+def _end_on_signals() -> None:
+    """SIGTERM and SIGINT end the running task, which then closes what it opened."""
+    ended = asyncio.current_task()
+    if ended is not None:
+        for name in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(name, ended.cancel)

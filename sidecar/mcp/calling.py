@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from posixpath import normpath
 from typing import Protocol
 
 import msgspec
@@ -39,7 +40,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
         self, path: str, fragment: str | None, revision: str | None = None, **bounds: object
     ) -> dict[str, object] | None:
         """The text of a name, or None; transcripts are read only where a search would cover them."""
-        if "sessions" not in self.sources and path.startswith("sessions/"):
+        if "sessions" not in self.sources and _is_transcript(path):
             return None
         reference = {"providerId": self.provider_id, "id": path}
         if fragment is not None:
@@ -48,6 +49,11 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
             reference["revision"] = revision
         payload = await self.call("memory.get", reference=reference, **bounds)
         return payload if payload.get("status") == "ok" else None
+
+
+def _is_transcript(path: str) -> bool:
+    plain = normpath(path)
+    return plain.startswith("sessions/") and not plain.endswith(".md")
 
 
 def said(error: SidecarError) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
+import signal
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -12,7 +14,7 @@ from mcp.server import Server
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 ADDRESS = "127.0.0.1"
 ROUTE = "/mcp"
@@ -28,14 +30,23 @@ class Gate:
     """
 
     def __init__(
-        self, app: ASGIApp, *, security: TransportSecuritySettings, secret: Callable[[], Awaitable[str]]
+        self,
+        app: ASGIApp,
+        *,
+        security: TransportSecuritySettings,
+        secret: Callable[[], Awaitable[str]],
+        ready: Callable[[], None],
     ) -> None:
         self._app = app
+        self._ready = ready
         self._security = TransportSecurityMiddleware(security)
         self._secret = secret
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or hand it on."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, lambda message: self._started(message, send))
+            return
         if scope["type"] == "http":
             request = Request(scope)
             refused = await self._security.validate_request(request)
@@ -49,6 +60,11 @@ class Gate:
                 await refused(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+    async def _started(self, message: Message, send: Send) -> None:
+        await send(message)
+        if message["type"] == "lifespan.startup.complete":
+            self._ready()
 
     async def _admits(self, header: str) -> bool:
         scheme, _, presented = header.partition(" ")
@@ -90,8 +106,9 @@ async def serve_http(
         max_request_body_size=LARGEST_BODY,
         transport_security=security,
     )
+    address = f"http://{ADDRESS}:{port}{ROUTE}"
     config = uvicorn.Config(
-        Gate(app, security=security, secret=secret),
+        Gate(app, security=security, secret=secret, ready=lambda: ready(address)),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -101,5 +118,14 @@ async def serve_http(
         timeout_graceful_shutdown=STOP_SECONDS,
     )
     bound.listen()
-    ready(f"http://{ADDRESS}:{port}{ROUTE}")
-    await uvicorn.Server(config).serve(sockets=[bound])
+    web = uvicorn.Server(config)
+    serving = asyncio.current_task()
+
+    def stop() -> None:
+        # The web server stops by itself and then hands the signal on; before it runs nobody else would.
+        if serving is not None and not web.should_exit:
+            serving.cancel()
+
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, stop)
+    await web.serve(sockets=[bound])
