@@ -73,7 +73,7 @@ def _after(cursor: str | None) -> str | None:
     if cursor is None:
         return None
     try:
-        return base64.urlsafe_b64decode(cursor.encode()).decode()
+        return base64.b64decode(cursor.encode(), altchars=b"-_", validate=True).decode()
     except (binascii.Error, ValueError) as error:
         raise MCPError(INVALID_PARAMS, "there is no such page") from error
 

@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+pytestmark = pytest.mark.slow
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
 
@@ -52,10 +53,12 @@ async def test_others_are_refused_in_order(
     if token is not None:
         secret = served.token(token) if token in ("operator", "host") else token
         sent["Authorization"] = f"Bearer {secret}"
-    async with aiohttp.ClientSession() as session:
-        async with session.post(address, data=json.dumps(LIST), headers=sent) as response:
-            assert response.status == status
-            text = await response.text()
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(address, data=json.dumps(LIST), headers=sent) as response,
+    ):
+        assert response.status == status
+        text = await response.text()
     assert ("memory_search" in text) == (status == 200)
 
 
