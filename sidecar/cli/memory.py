@@ -31,7 +31,7 @@ _FLAGS = {"path": "--path", "since": "--since", "until": "--until", "maxChars": 
     help="Only this source; may be given twice.",
 )
 @click.option(
-    "--path", metavar="GLOB", help="Only notes whose path fits: '*.md', 'topics/', 'memory/**/2026-*'."
+    "--path", metavar="GLOB", help="Only notes whose path fits: '*.md', 'memory/topics/', 'memory/**/2026-*'."
 )
 @click.option("--since", metavar="DATE", help="Only notes of this day (YYYY-MM-DD) or later, by file name.")
 @click.option("--until", metavar="DATE", help="Only notes of this day or earlier.")

@@ -1,7 +1,8 @@
 """Patterns for the paths of notes, as a reader types them: `memory/**/2026-*.md`, `topics/`, `*.md`.
 
 `*`, `?` and `[a-z]` fit within one name, `**` any number of folders. A pattern without a slash fits the name
-of a file at any depth, one that ends in a slash everything below that folder. Fitting takes time linear in
+of a file at any depth; one that ends in a slash everything below that folder, `topics/` wherever it stands.
+Fitting takes time linear in
 path times pattern, whatever the pattern: nobody can hang a search with one.
 """
 
@@ -19,10 +20,10 @@ def fitting(pattern: str) -> Callable[[str], bool]:
     """Whether a path fits, compared after NFC and in the case that is written."""
     written = normalize("NFC", pattern.strip()).removeprefix("./")
     names = written.split("/")
+    if "/" not in written.removesuffix("/"):
+        names.insert(0, "**")
     if written.endswith("/"):
         names[-1] = "**"
-    if len(names) == 1:
-        names.insert(0, "**")
     parts = [_ANY_DEPTH if name == "**" else re.compile(translate(name)) for name in names]
     return lambda path: _fits(parts, normalize("NFC", path).split("/"))
 

@@ -23,6 +23,7 @@ PLAIN = st.text(
         ("MEMORY.md", ["MEMORY.md", "memory/MEMORY.md"], ["memory.md", "AMEMORY.md"]),
         ("memory/*.md", ["memory/a.md"], ["memory/t/a.md", "a.md", "x/memory/a.md"]),
         ("memory/", ["memory/a.md", "memory/t/a.md"], ["MEMORY.md", "memory2/a.md"]),
+        ("t/", ["t/a.md", "memory/t/a.md", "memory/t/u/a.md"], ["memory/t.md", "memory/tt/a.md"]),
         ("./memory/t/", ["memory/t/a.md"], ["memory/tt/a.md", "memory/a.md"]),
         ("memory/**/2026-*.md", ["memory/2026-1.md", "memory/a/b/2026-1.md"], ["2026-1.md", "memory/a/1.md"]),
         ("**/t/*", ["t/a.md", "memory/t/a.md"], ["memory/t/u/a.md"]),
