@@ -18,7 +18,7 @@ _ANY_DEPTH = None
 
 def fitting(pattern: str) -> Callable[[str], bool]:
     """Whether a path fits, compared after NFC and in the case that is written."""
-    written = normalize("NFC", pattern.strip()).removeprefix("./")
+    written = normalize("NFC", pattern).removeprefix("./")
     names = written.split("/")
     if "/" not in written.removesuffix("/"):
         names.insert(0, "**")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from unicodedata import normalize
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from sidecar.text.naming import named_by, note_uri, split_name
 
 PLAIN = st.text(
     st.characters(exclude_characters="*?[]/\\.", exclude_categories=("C",)), min_size=1, max_size=6
-)
+).map(lambda name: normalize("NFC", name))
 
 
 @pytest.mark.parametrize(
