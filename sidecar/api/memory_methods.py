@@ -9,8 +9,15 @@ from typing import Protocol
 
 from sidecar.adapters.file_shaped import FileShapedRuntime
 from sidecar.api.dispatch import Call, Method, Payload
-from sidecar.domain.errors import InvalidRequest, ProviderFailed, SidecarError
+from sidecar.domain.errors import (
+    AccessDenied,
+    CapabilityUnsupported,
+    InvalidRequest,
+    ProviderFailed,
+    SidecarError,
+)
 from sidecar.domain.file_shaped import FileSearch
+from sidecar.domain.memory import Note
 from sidecar.domain.provider import MemoryProvider, Purpose
 from sidecar.policy.access import Deny
 from sidecar.policy.legacy import read_through_legacy
@@ -36,6 +43,10 @@ class ServedAgent(Protocol):
     @property
     def serves_v1(self) -> bool:
         """Whether v1 is answered from its files (`serve_v1`)."""
+        ...
+
+    def notes(self, after: str, most: int) -> list[Note] | None:
+        """Notes behind a path, in order of their paths; None where the provider has no files."""
         ...
 
     async def refresh(self, *, rebuild: bool, purge: bool) -> dict[str, object]:
@@ -65,6 +76,8 @@ class MemoryMethods:
             "memory.get": Method(handler=self.get),
             "memory.status": Method(handler=self.status),
             "sidecar.explain": Method(handler=self.explain),
+            "sidecar.search": Method(handler=self.bounded_search),
+            "sidecar.notes": Method(handler=self.notes),
             "sidecar.refresh": Method(handler=self.refresh),
         }
 
@@ -110,10 +123,30 @@ class MemoryMethods:
 
     async def explain(self, call: Call) -> Payload:
         """`sidecar.explain`: a v2 search whose hits say where their score comes from (spec §4.1)."""
-        asked = params.search_v2(call.params)
+        asked = params.explain(call.params)
         async with self._bound(call, asked.agent, "cli") as (agent_id, handle):
             page = await handle.search(asked.request)
             return encode.v2(agent_id, handle.provider_id, encode.explained_page(page))
+
+    async def bounded_search(self, call: Call) -> Payload:
+        """`sidecar.search`: a v2 search among notes of some paths and days, with at most so much text."""
+        asked = params.bounded_search(call.params)
+        async with self._bound(call, asked.agent, "cli") as (agent_id, handle):
+            page = await handle.search(asked.request)
+            return encode.v2(agent_id, handle.provider_id, encode.bounded_page(page, asked.max_chars))
+
+    async def notes(self, call: Call) -> Payload:
+        """`sidecar.notes`: the names of the indexed notes, some at a time."""
+        asked = params.notes(call.params)
+        agent_id = self._resolve(call, asked.agent, "memory provider")
+        agent = self._agents[agent_id]
+        call.context.assert_current()
+        if isinstance(read_through_legacy(call.context.authority), Deny):
+            raise AccessDenied(f"{agent.provider.provider_id}: memory access denied")
+        found = agent.notes(asked.after, asked.limit + 1)
+        if found is None:
+            raise CapabilityUnsupported("memory provider does not list its notes")
+        return {"agentId": agent_id, **encode.notes(found, asked.limit)}
 
     async def get(self, call: Call) -> Payload:
         """`memory.get`."""

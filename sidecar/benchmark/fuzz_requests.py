@@ -19,6 +19,8 @@ METHODS = (
     "memory.get",
     "memory.status",
     "sidecar.explain",
+    "sidecar.search",
+    "sidecar.notes",
     "memory.write",
     "",
     "../rpc",
@@ -45,7 +47,8 @@ _FRAGMENTS = (
 _NUMBERS = (0, 1, 2, -1, 3.0, 2.5, 50, 999, 10**6, 10**18, 2**63, 2**64, 1e308, -1e308, 1e-320, -0.0)
 _FIELDS = (
     "query", "version", "maxResults", "minScore", "cursor", "sources", "agentId", "reference", "from",
-    "lines", "lexicalOnly", "activeProjectKeys", "__proto__", "constructor", "",
+    "lines", "lexicalOnly", "activeProjectKeys", "path", "since", "until", "maxChars", "after", "limit",
+    "__proto__", "constructor", "",
 )  # fmt: skip
 _LITERALS = (
     "NaN",

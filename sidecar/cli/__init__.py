@@ -14,6 +14,7 @@ from sidecar import __version__
 from sidecar.cli.configuration import config
 from sidecar.cli.doctor import doctor
 from sidecar.cli.export import export
+from sidecar.cli.mcp import mcp
 from sidecar.cli.memory import get, search, status
 from sidecar.cli.options import shared
 from sidecar.cli.output import note
@@ -59,7 +60,7 @@ def cli() -> None:
     """Memory search beside an agent, over its Markdown workspace, which is only ever read."""
 
 
-for _command in (serve, index, search, get, status, doctor, token, config, export):
+for _command in (serve, index, search, get, status, doctor, token, config, export, mcp):
     cli.add_command(_command)
 
 

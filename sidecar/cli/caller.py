@@ -40,8 +40,8 @@ class Runtime(Protocol):
         """Scan `loaded.agent`, or every agent, to completion: one mapping an agent, as `sidecar.refresh`."""
         ...
 
-    def open_local(self, loaded: Loaded) -> AbstractAsyncContextManager[Caller]:
-        """A caller on the index itself; raises `StateError` when another process owns it."""
+    def open_local(self, loaded: Loaded, *, follow: bool) -> AbstractAsyncContextManager[Caller]:
+        """A caller on the index itself, kept up to date with `follow`; `StateError` when it is in use."""
         ...
 
 
@@ -65,13 +65,16 @@ async def running_service(loaded: Loaded) -> AsyncIterator[SidecarClient | None]
 
 
 @asynccontextmanager
-async def open_caller(loaded: Loaded) -> AsyncIterator[Caller]:
-    """The running service where there is one, else the index itself, closed again at the end."""
+async def open_caller(loaded: Loaded, *, follow: bool = False) -> AsyncIterator[Caller]:
+    """The running service where there is one, else the index itself, closed again at the end.
+
+    `follow` is for commands that stay: the index is then kept up to date.
+    """
     async with running_service(loaded) as service:
         if service is not None:
             yield service
             return
-    async with runtime().open_local(loaded) as local:
+    async with runtime().open_local(loaded, follow=follow) as local:
         yield local
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping
 
 import click
@@ -12,10 +11,11 @@ from sidecar.cli.caller import Payload, chosen_agent, chosen_agents, open_caller
 from sidecar.cli.options import loaded_of, shared
 from sidecar.cli.output import note, print_hits, print_json, print_status, print_text
 from sidecar.settings.load import Loaded
+from sidecar.text.naming import split_name
 
 EXIT_CODES = {"ready": 0, "degraded": 1, "unavailable": 2}
 NOT_FOUND = 1
-_LINES = re.compile(r"L(?P<start>\d+)(?:-L(?P<end>\d+))?(?P<chars>@c\d+-\d+)?\Z")
+_FLAGS = {"path": "--path", "since": "--since", "until": "--until", "maxChars": "--max-chars"}
 
 
 @click.command()
@@ -30,6 +30,14 @@ _LINES = re.compile(r"L(?P<start>\d+)(?:-L(?P<end>\d+))?(?P<chars>@c\d+-\d+)?\Z"
     multiple=True,
     help="Only this source; may be given twice.",
 )
+@click.option(
+    "--path", metavar="GLOB", help="Only notes whose path fits: '*.md', 'memory/topics/', 'memory/**/2026-*'."
+)
+@click.option("--since", metavar="DATE", help="Only notes of this day (YYYY-MM-DD) or later, by file name.")
+@click.option("--until", metavar="DATE", help="Only notes of this day or earlier.")
+@click.option(
+    "--max-chars", type=click.IntRange(1), metavar="N", help="At most so much text; the best hit always."
+)
 @click.option("--v1", is_flag=True, help="Ask the file-shaped contract.")
 @click.option("--explain", is_flag=True, help="Say what each leg and adjustment gave to the score.")
 @shared
@@ -41,12 +49,21 @@ def search(
     max_results: int | None,
     min_score: float | None,
     sources: tuple[str, ...],
+    path: str | None,
+    since: str | None,
+    until: str | None,
+    max_chars: int | None,
     v1: bool,
     explain: bool,
 ) -> int:
     """Search the memory for QUERY."""
-    if v1 and (sources or explain):
-        raise click.UsageError(f"--v1 has no {'--source' if sources else '--explain'}")
+    filters = {"path": path, "since": since, "until": until, "maxChars": max_chars}
+    asked = {name: value for name, value in filters.items() if value is not None}
+    if v1 and (sources or explain or asked):
+        flag = "--source" if sources else "--explain" if explain else _FLAGS[next(iter(asked))]
+        raise click.UsageError(f"--v1 has no {flag}")
+    if explain and max_chars is not None:
+        raise click.UsageError("--explain has no --max-chars")
     loaded = loaded_of(ctx)
     params: Payload = {"query": " ".join(query), "agentId": chosen_agent(loaded).id}
     if not v1:
@@ -57,11 +74,13 @@ def search(
         params["minScore"] = min_score
     if sources:
         params["sources"] = list(dict.fromkeys(sources))
-    payload = _call(loaded, "sidecar.explain" if explain else "memory.search", params)
+    params |= asked
+    method = "sidecar.explain" if explain else "sidecar.search" if asked else "memory.search"
+    payload = _call(loaded, method, params)
     if as_json:
         print_json(payload)
     else:
-        print_hits(payload, explain=explain)
+        print_hits(payload, workspace=chosen_agent(loaded).workspace, explain=explain)
     return 0
 
 
@@ -83,8 +102,8 @@ def get(
 ) -> int:
     """Print what ID names.
 
-    ID is a path or a path with lines: memory/notes.md, memory/notes.md#L3-L7. Exits 1 when there is no such
-    text.
+    ID is a path or a path with lines: memory/notes.md, memory/notes.md#L3-L7, memory/notes.md:3. Exits 1 when
+    there is no such text.
     """
     loaded = loaded_of(ctx)
     agent = chosen_agent(loaded)
@@ -127,13 +146,9 @@ def status(ctx: click.Context, as_json: bool) -> int:
 
 
 def reference_of(identifier: str) -> dict[str, object]:
-    """`id` and, if it ends in one, `fragment` (`a.md#L3` is `L3-L3`); any other `#` is part of the name."""
-    name, mark, tail = identifier.rpartition("#")
-    lines = _LINES.match(tail) if mark and name else None
-    if lines is None:
-        return {"id": identifier}
-    end = lines["end"] or lines["start"]
-    return {"id": name, "fragment": f"L{lines['start']}-L{end}{lines['chars'] or ''}"}
+    """`id` and, if lines are named, `fragment`, as `text/naming.py` splits them."""
+    path, fragment = split_name(identifier)
+    return {"id": path} if fragment is None else {"id": path, "fragment": fragment}
 
 
 def _call(loaded: Loaded, method: str, params: Mapping[str, object]) -> Payload:

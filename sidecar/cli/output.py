@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_LINE = re.compile(r":\d+\Z")
 _FRAGMENT = re.compile(r"L(\d+)-L(\d+)(?:@c\d+-\d+)?\Z")
 
 
@@ -29,12 +31,18 @@ def print_json(value: object) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
-def print_hits(payload: Mapping[str, object], *, explain: bool = False) -> None:
-    """The hits of `memory.search` of either version, best first; warnings go to stderr."""
+def print_hits(
+    payload: Mapping[str, object], *, workspace: Path | None = None, explain: bool = False
+) -> None:
+    """The hits of `memory.search` of either version, best first; warnings go to stderr.
+
+    On a terminal each place is a link to its file below `workspace`.
+    """
     found = hits(payload)
     terminal = sys.stdout.isatty()
     for place, score, excerpt, hit in found:
-        _print_heading(place, "" if score is None else f"{score:.3f}", terminal=terminal)
+        file = None if workspace is None else workspace / _LINE.sub("", place)
+        _print_heading(place, "" if score is None else f"{score:.3f}", terminal=terminal, file=file)
         for line in excerpt.splitlines():
             click.echo(f"    {printable(line)}")
         if explain:
@@ -43,6 +51,8 @@ def print_hits(payload: Mapping[str, object], *, explain: bool = False) -> None:
         click.echo()
     if not found and terminal:
         note("no results")
+    if payload.get("truncated") is True:
+        note("more was found than --max-chars allows")
     if isinstance(payload.get("warning"), str):
         note(f"warning: {payload['warning']}")
     if isinstance(payload.get("action"), str):
@@ -50,7 +60,7 @@ def print_hits(payload: Mapping[str, object], *, explain: bool = False) -> None:
 
 
 def hits(payload: Mapping[str, object]) -> list[tuple[str, float | None, str, Mapping[str, Any]]]:
-    """Place (`path:start-end`), score, excerpt and the raw hit of every result, of either version.
+    """Place (`path:line`), score, excerpt and the raw hit of every result, of either version.
 
     The score is None where the provider gives none.
     """
@@ -61,23 +71,25 @@ def hits(payload: Mapping[str, object]) -> list[tuple[str, float | None, str, Ma
         if "reference" in hit:
             reference = hit["reference"]
             lines = _FRAGMENT.match(reference.get("fragment") or "")
-            where = f":{lines[1]}-{lines[2]}" if lines else ""
+            where = f":{lines[1]}" if lines else ""
             found.append((f"{reference['id']}{where}", score, str(hit["excerpt"]), hit))
         else:
-            where = f"{hit['path']}:{hit['startLine']}-{hit['endLine']}"
+            where = f"{hit['path']}:{hit['startLine']}"
             found.append((where, score, str(hit["snippet"]), hit))
     return found
 
 
-def _print_heading(place: str, score: str, *, terminal: bool) -> None:
+def _print_heading(place: str, score: str, *, terminal: bool, file: Path | None) -> None:
     if not terminal:
         click.echo(f"{printable(place)}  {score}".rstrip())
         return
     from rich.console import Console
+    from rich.style import Style
     from rich.text import Text
 
+    style = Style(bold=True, color="cyan", link=file.as_uri() if file and file.is_absolute() else None)
     Console(highlight=False, soft_wrap=True).print(
-        Text.assemble((printable(place), "bold cyan"), "  ", (score, "dim"))
+        Text.assemble((printable(place), style), "  ", (score, "dim"))
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Literal
 
 import msgspec
@@ -89,6 +90,25 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     warning: str | None = None
 
 
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """An indexed note by its name."""
+
+    path: str
+    day: datetime.date | None = None
+
+
+class NoteFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which notes a search covers: those whose path a glob fits, and whose day lies from `since` to `until`.
+
+    Both days are included, and written `YYYY-MM-DD`. The day of a note is that of its file's name; with a day
+    given, notes without one are not covered. `path` is a pattern of `text/globs.py`.
+    """
+
+    path: str | None = None
+    since: str | None = None
+    until: str | None = None
+
+
 class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A search as the neutral runtime knows it (U§3). `min_score` is strict when given."""
 
@@ -99,6 +119,7 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[Source, ...] | None = None
     active_project_keys: tuple[str, ...] | None = None
     lexical_only: bool = False
+    within: NoteFilter | None = None
 
 
 class GetRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,12 +16,16 @@ HealthStatus = Literal["ready", "degraded", "unavailable"]
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What a provider can do, declared once and enforced before its code runs."""
+    """What a provider can do, declared once and enforced before its code runs.
+
+    `note_filter` (by path and day, `NoteFilter`) is ours alone and not told on the wire.
+    """
 
     sources: tuple[Source, ...]
     pagination: bool
     candidates: tuple[CandidateKind, ...]
     project_filter: bool
+    note_filter: bool = False
 
 
 class CandidateRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import logging
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 from sidecar.adapters.hit_filters import HitFilters
@@ -12,9 +14,11 @@ from sidecar.corpus.rules import ExtraPath
 from sidecar.corpus.scan import Corpus
 from sidecar.corpus.watch import Watcher
 from sidecar.domain.errors import SettingsError, SidecarError
+from sidecar.domain.memory import Note
 from sidecar.domain.session_rows import NO_ROWS, SessionRows
 from sidecar.embedding.guarded import GuardedEmbedder
 from sidecar.index.agent_index import AgentIndex
+from sidecar.index.entries import DocumentEntry
 from sidecar.policy.transcripts import TranscriptRules
 from sidecar.runtime.file_side import file_managers, owning_provider
 from sidecar.runtime.sessions import SessionRuntime
@@ -264,6 +268,15 @@ class AgentRuntime:
         totals = self._index.view().total("memory")
         return {"files": files["indexed"], "units": totals.units, "blocks": totals.blocks}
 
+    def notes(self, after: str, most: int) -> list[Note]:
+        """The first `most` indexed notes whose paths come after `after`."""
+        entries = [entry for entry in self._index.view().documents.values() if entry.source == "memory"]
+        found = heapq.nsmallest(most, (entry for entry in entries if entry.path > after), key=_path)
+        return [
+            Note(path=entry.path, day=None if entry.day is None else date.fromordinal(entry.day))
+            for entry in found
+        ]
+
     def readiness(self) -> tuple[bool, dict[str, object]]:
         """Whether the first scan is indexed, and the counts."""
         return self.health.ready()
@@ -298,3 +311,7 @@ def transcript_rules(settings: AgentSettings) -> TranscriptRules:
     return TranscriptRules(
         visibility=settings.sessions.visibility, sandboxed_access=settings.sandboxed_access
     )
+
+
+def _path(entry: DocumentEntry) -> str:
+    return entry.path

@@ -62,11 +62,16 @@ async def index(
 
 
 @asynccontextmanager
-async def open_local(loaded: Loaded) -> AsyncIterator[LocalCaller]:
-    """A caller on the agents themselves, their index up to date; raises `StateError` when it is in use."""
+async def open_local(loaded: Loaded, *, follow: bool = False) -> AsyncIterator[LocalCaller]:
+    """A caller on the agents themselves, their index up to date; raises `StateError` when it is in use.
+
+    With `follow` it stays up to date for as long as it is open.
+    """
     agent_id = loaded.settings.default_agent
     async with Sidecar(loaded, only=agent_id) as sidecar:
         for agent in sidecar.agents.values():
             if isinstance(agent, AgentRuntime):
                 await agent.refresh(vectors=False)
+            if follow:
+                agent.start()
         yield LocalCaller(sidecar)

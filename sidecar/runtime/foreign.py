@@ -49,6 +49,9 @@ class ForeignAgent:
                 ) from error
         return agent
 
+    def notes(self, after: str, most: int) -> None:
+        """It has no files that could be listed."""
+
     def start(self) -> None:
         """Nothing is followed: the provider started when this was opened."""
 

@@ -45,6 +45,7 @@ BAD_SHAPE = (
     "and valid capabilities with matching candidates"
 )
 PROJECT_FILTER = "memory provider does not support the project filter capability"
+NOTE_FILTER = "memory provider does not support the note filter capability (path, since, until)"
 NO_REFRESH = "memory provider does not support refresh"
 NOT_CURRENT = "memory provider instance is no longer current"
 CLOSE_SECONDS = 10.0
@@ -119,6 +120,8 @@ class BoundHandle:
             raise CapabilityUnsupported("memory provider does not support the pagination capability")
         if request.active_project_keys and not self.capabilities.project_filter:
             raise CapabilityUnsupported(PROJECT_FILTER)
+        if request.within is not None and not self.capabilities.note_filter:
+            raise CapabilityUnsupported(NOTE_FILTER)
         page = results.page(await self._call(self._opened.handle.search, request), self.provider_id)
         return await self._release(page)
 
@@ -299,6 +302,7 @@ def _capabilities_of(handle: object) -> Capabilities | None:
         pagination=told.pagination,
         candidates=tuple(told.candidates),
         project_filter=told.project_filter,
+        note_filter=told.note_filter,
     )
     valid = (
         bool(copied.sources)
@@ -306,6 +310,7 @@ def _capabilities_of(handle: object) -> Capabilities | None:
         and isinstance(copied.pagination, bool)
         and all(kind in get_args(CandidateKind) for kind in copied.candidates)
         and isinstance(copied.project_filter, bool)
+        and isinstance(copied.note_filter, bool)
         and callable(getattr(handle, "candidates", None)) == bool(copied.candidates)
     )
     return copied if valid else None

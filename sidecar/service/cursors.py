@@ -67,6 +67,7 @@ def binding(context: CallerContext, request: SearchRequest, sources: tuple[Sourc
         sources,
         keys,
         request.lexical_only,
+        request.within,
     )
     return hashlib.sha256(repr(bound).encode("utf-8", "surrogatepass")).digest()
 

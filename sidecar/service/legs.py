@@ -62,12 +62,18 @@ def weighted_words(query: str, terms: Sequence[WeightedTerm]) -> list[tuple[str,
     return list(words.items())
 
 
-def lexical_leg(view: View, source: Source, terms: Sequence[WeightedTerm], parameters: Parameters) -> Words:
-    """Units and passages that hold any of the terms."""
+def lexical_leg(
+    view: View,
+    source: Source,
+    terms: Sequence[WeightedTerm],
+    parameters: Parameters,
+    only: Collection[int] | None = None,
+) -> Words:
+    """Units and passages that hold any of the terms, of the documents `only` where given."""
     lexicon = view.lexicon(source)
     asked = [(weighted.term.term, weighted.term.weight) for weighted in terms]
-    found = lexicon.units.search([(UNIT_FIELD, *term) for term in asked], parameters.candidates)
-    around = lexicon.passages.search([(PASSAGE_FIELD, *term) for term in asked], parameters.passages)
+    found = lexicon.units.search([(UNIT_FIELD, *term) for term in asked], parameters.candidates, only)
+    around = lexicon.passages.search([(PASSAGE_FIELD, *term) for term in asked], parameters.passages, only)
     return Words(
         units=FoundUnits(
             found.keys.astype(np.int64), found.scores, found.sizes, view.mean_unit_terms(source)
@@ -83,7 +89,7 @@ def vector_leg(
     parameters: Parameters,
     only: Collection[int] | None = None,
 ) -> Spans:
-    """The blocks (of these documents) nearest to the query by meaning; none without a vector."""
+    """The blocks nearest by meaning, of the documents `only` where given; none without a vector."""
     if vector is None:
         return NO_SPANS
     snapshot = view.vectors

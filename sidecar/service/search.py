@@ -28,6 +28,7 @@ from sidecar.ranking.parameters import DEFAULT, Parameters
 from sidecar.service.blend import Blend
 from sidecar.service.descent import Descent
 from sidecar.service.embeddings import Embeddings
+from sidecar.service.filters import covered
 from sidecar.service.hits import HitMaker
 from sidecar.service.indexing import Indexer
 from sidecar.service.legs import WeightedTerm, lexical_leg, vector_leg, weigh, weighted_words
@@ -227,6 +228,8 @@ class SearchService:
         descents: list[Descent] = []
         seen: list[_Seen] = []
         for each in asked:
+            if each.visible is not None and request.within is not None:
+                continue  # paths and days of notes say nothing of a transcript
             if each.visible is not None and self._sessions is not None:
                 descent = self._sessions.descend(
                     each.visible,
@@ -262,8 +265,9 @@ class SearchService:
         descent = Descent(floor)
         if not terms:
             return descent
-        words = lexical_leg(view, "memory", terms, self._parameters)
-        blocks = vector_leg(view, vector, self._parameters)
+        only = covered(view, request.within)
+        words = lexical_leg(view, "memory", terms, self._parameters, only)
+        blocks = vector_leg(view, vector, self._parameters, only)
         scored = fuse(words.units, words.passages, blocks, words.attainable, self._parameters)
         ranking = order(
             view,

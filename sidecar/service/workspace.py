@@ -23,7 +23,11 @@ from sidecar.service.session_reading import SessionReader
 
 PROVIDER_ID = "memory-sidecar"
 CAPABILITIES = Capabilities(
-    sources=("memory",), pagination=True, candidates=("trigger", "project"), project_filter=True
+    sources=("memory",),
+    pagination=True,
+    candidates=("trigger", "project"),
+    project_filter=True,
+    note_filter=True,
 )
 
 

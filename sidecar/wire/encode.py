@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 from sidecar.domain.memory import (
     AutomaticRecall,
     Citation,
     Found,
     Hit,
+    Note,
     Page,
     ReadResult,
     Reference,
@@ -31,6 +33,23 @@ def page(value: Page) -> dict[str, object]:
         out["coverage"] = value.coverage
     if value.warning is not None:
         out["warning"] = value.warning
+    return out
+
+
+def bounded_page(value: Page, most_characters: int | None) -> dict[str, object]:
+    """The best hits of a page whose excerpts hold at most so many characters together; the first always.
+
+    What is left out is said by `truncated`, and then there is no cursor: it would skip what was left out.
+    """
+    out = page(value)
+    if most_characters is None:
+        return out
+    sizes = accumulate(len(item.excerpt) for item in value.hits)
+    kept = max(1, sum(size <= most_characters for size in sizes))
+    if kept < len(value.hits):
+        out["hits"] = [hit(item) for item in value.hits[:kept]]
+        out["truncated"] = True
+        out.pop("nextCursor", None)
     return out
 
 
@@ -98,6 +117,19 @@ def recall(value: AutomaticRecall) -> dict[str, object]:
         out["triggers"] = value.triggers
     if value.importance is not None:
         out["importance"] = value.importance
+    return out
+
+
+def notes(found: Sequence[Note], most: int) -> dict[str, object]:
+    """The first `most` notes; `next` is the last of them where more were found."""
+    out: dict[str, object] = {
+        "notes": [
+            {"path": note.path} if note.day is None else {"path": note.path, "day": note.day.isoformat()}
+            for note in found[:most]
+        ]
+    }
+    if len(found) > most:
+        out["next"] = found[most - 1].path
     return out
 
 

@@ -6,6 +6,7 @@ here; a test holds the two sides of each together.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping
 
@@ -19,6 +20,9 @@ Schema = dict[str, object]
 _LARGEST = sys.float_info.max
 # Spelled out, because regular expression engines disagree about `\S`.
 _VISIBLE = r"[^\t\n\u000b\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]"
+
+_DAY_PATTERN = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+_DAY = re.compile(rf"{_DAY_PATTERN}\Z")
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -100,6 +104,11 @@ POSITIVE = Kind(
 """A whole number of at least 1."""
 FLAG = Kind(lambda value: isinstance(value, bool), {"type": "boolean"})
 """true or false."""
+DAY = Kind(
+    lambda value: isinstance(value, str) and _DAY.match(value) is not None,
+    {"type": "string", "pattern": f"^{_DAY_PATTERN}$", "maxLength": 10},
+)
+"""A day, YYYY-MM-DD; days are compared as they are written."""
 OBJECT = Kind(lambda value: isinstance(value, dict), {"type": "object"})
 """An object."""
 FILLED_LIST = Kind(lambda value: isinstance(value, list) and bool(value), {"type": "array", "minItems": 1})

@@ -40,8 +40,16 @@ METHODS: Mapping[str, Described] = {
     ),
     "sidecar.explain": Described(
         summary="A search whose hits say where their score comes from",
-        params=((*rules.SEARCH_V2, *rules.AGENT_V2),),
+        params=((*rules.SEARCH_V2, *rules.FILTERS, *rules.AGENT_V2),),
         results=("Explained",),
+    ),
+    "sidecar.search": Described(
+        summary="A version 2 search among notes of some paths and days, with at most so much text",
+        params=((*rules.SEARCH_V2, *rules.FILTERS, rules.MAX_CHARS, *rules.AGENT_V2),),
+        results=("Bounded",),
+    ),
+    "sidecar.notes": Described(
+        summary="The indexed notes by name", params=((*rules.NOTES, *rules.AGENT_V2),), results=("Notes",)
     ),
     "sidecar.refresh": Described(
         summary="One scan to completion", params=(rules.REFRESH,), results=("Refreshed",)

@@ -6,12 +6,13 @@ from typing import cast
 
 import msgspec
 
-from sidecar.domain.memory import GetRequest, Reference, SearchRequest, Source
+from sidecar.domain.memory import GetRequest, NoteFilter, Reference, SearchRequest, Source
 from sidecar.wire import javascript, rules
 from sidecar.wire.rules import ABSENT, Params, field
 
 DEFAULT_RESULTS = 20
 MOST_RESULTS = 50
+MOST_NOTES = 500
 
 
 class AgentParam(msgspec.Struct, frozen=True):
@@ -33,6 +34,22 @@ class SearchV2(msgspec.Struct, frozen=True, kw_only=True):
     """A provider-neutral search."""
 
     request: SearchRequest
+    agent: AgentParam
+
+
+class BoundedSearch(msgspec.Struct, frozen=True, kw_only=True):
+    """A provider-neutral search with our own filters, whose excerpts hold at most `max_chars`."""
+
+    request: SearchRequest
+    max_chars: int | None
+    agent: AgentParam
+
+
+class Notes(msgspec.Struct, frozen=True, kw_only=True):
+    """The names of at most `limit` notes behind `after`, in their order."""
+
+    after: str
+    limit: int
     agent: AgentParam
 
 
@@ -71,6 +88,45 @@ def search_v2(params: Params) -> SearchV2:
     rules.check(rules.SEARCH_V2, params)
     rules.check(rules.AGENT_V2, params)
     return SearchV2(request=search_request(params), agent=_agent(params))
+
+
+def explain(params: Params) -> SearchV2:
+    """Decode `sidecar.explain`: a provider-neutral search among the notes of some paths and days."""
+    rules.check(rules.SEARCH_V2, params)
+    rules.check(rules.FILTERS, params)
+    rules.check(rules.AGENT_V2, params)
+    return SearchV2(
+        request=msgspec.structs.replace(search_request(params), within=_within(params)), agent=_agent(params)
+    )
+
+
+def bounded_search(params: Params) -> BoundedSearch:
+    """Decode `sidecar.search`."""
+    rules.check(rules.SEARCH_V2, params)
+    rules.check(rules.FILTERS, params)
+    rules.check((rules.MAX_CHARS, *rules.AGENT_V2), params)
+    return BoundedSearch(
+        request=msgspec.structs.replace(search_request(params), within=_within(params)),
+        max_chars=javascript.positive_integer(field(params, "maxChars")),
+        agent=_agent(params),
+    )
+
+
+def notes(params: Params) -> Notes:
+    """Decode `sidecar.notes`."""
+    rules.check((*rules.NOTES, *rules.AGENT_V2), params)
+    return Notes(
+        after=javascript.text(field(params, "after")) or "",
+        limit=min(MOST_NOTES, javascript.positive_integer(field(params, "limit")) or MOST_NOTES),
+        agent=_agent(params),
+    )
+
+
+def _within(params: Params) -> NoteFilter | None:
+    path, since, until = (field(params, name) for name in ("path", "since", "until"))
+    if path is since is until is ABSENT:
+        return None
+    return NoteFilter(path=javascript.text(path), since=javascript.text(since), until=javascript.text(until))
 
 
 def search_request(params: Params) -> SearchRequest:

@@ -76,6 +76,16 @@ SEARCH_V2 = (
     Rule(("sources",), kinds.FILLED_LIST, "sources must be a non-empty array of memory or sessions"),
     Rule(("sources",), kinds.SOURCE_LIST, "sources must contain only memory or sessions"),
 )
+FILTERS = (
+    Rule(("path",), kinds.text_up_to(512), "path must be a pattern of at most 512 characters"),
+    Rule(("since",), kinds.DAY, "since must be a day, YYYY-MM-DD"),
+    Rule(("until",), kinds.DAY, "until must be a day, YYYY-MM-DD"),
+)
+MAX_CHARS = Rule(("maxChars",), kinds.POSITIVE, "maxChars must be a positive integer")
+NOTES = (
+    Rule(("after",), kinds.TEXT, "after must be a non-empty string"),
+    Rule(("limit",), kinds.POSITIVE, "limit must be a positive integer"),
+)
 _BOTH = "reference.providerId and reference.id are required"
 GET = (
     Rule(("reference",), kinds.OBJECT, "reference must be a provider-scoped memory reference", required=True),

@@ -213,6 +213,10 @@ def _results() -> dict[str, Schema]:
         ),
         "SearchV2": _envelope({"hits": listing(ref("Hit"))}, _PAGE_OPTIONAL),
         "Explained": _envelope({"hits": listing(ref("ExplainedHit"))}, _PAGE_OPTIONAL),
+        "Bounded": _envelope({"hits": listing(ref("Hit"))}, {**_PAGE_OPTIONAL, "truncated": {"const": True}}),
+        "Notes": shape(
+            {"agentId": STRING, "notes": listing(shape({"path": STRING}, {"day": STRING}))}, {"next": STRING}
+        ),
         "Read": _envelope(_FOUND, _FOUND_OPTIONAL),
         "NotFound": _envelope(_NOT_FOUND),
         "Status": _envelope(_HEALTH, _HEALTH_OPTIONAL),

@@ -60,7 +60,14 @@ class Desk:
 
     async def _serve(self, started: threading.Event, stop: Callable[[asyncio.Event], None]) -> None:
         state = StateDirectory.open(self.state, roots=[], agents=["main"])
-        names = ("memory.search", "memory.get", "memory.status", "sidecar.refresh", "sidecar.explain")
+        names = (
+            "memory.search",
+            "memory.get",
+            "memory.status",
+            "sidecar.refresh",
+            "sidecar.explain",
+            "sidecar.search",
+        )
         app = build_app(
             door=Door(
                 match=TokenStore.open(self.settings, self.state, {}).match,

@@ -14,6 +14,7 @@ import pytest
 from click.testing import Result
 
 from sidecar.cli.memory import reference_of
+from sidecar.cli.output import print_hits
 from sidecar.domain.errors import InvalidRequest, Unavailable
 
 Run = Callable[..., Result]
@@ -30,7 +31,7 @@ def test_search_prints_place_score_and_excerpt_and_asks_exactly_what_was_said(ru
         "search", "the", "tea", "--max-results", "3", "--min-score", "0.2", "--source", "memory", *WS
     )
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout == "memory/a.md:3-4  0.812\n    - one\n    - two\n\n"
+    assert result.stdout == "memory/a.md:3  0.812\n    - one\n    - two\n\n"
     assert desk.asked == [
         (
             "memory.search",
@@ -40,6 +41,33 @@ def test_search_prints_place_score_and_excerpt_and_asks_exactly_what_was_said(ru
             },
         )
     ]  # fmt: skip
+
+
+def test_search_filters_are_asked_of_the_service(run: Run, desk: Any) -> None:
+    desk.answers["sidecar.search"] = {**PAGE, "truncated": True}
+    flags = ("--path", "memory/*.md", "--since", "2026-01-02", "--until", "2026-02-03", "--max-chars", "90")
+    result = run("search", "tea", *flags, *WS)
+    assert (result.exit_code, result.stderr) == (0, "more was found than --max-chars allows\n")
+    filters = {"path": "memory/*.md", "since": "2026-01-02", "until": "2026-02-03", "maxChars": 90}
+    assert desk.asked == [
+        ("sidecar.search", {"version": 2, "query": "tea", "agentId": "main", **filters}),
+    ]
+    for other, flag in (("--v1", "--path"), ("--explain", "--max-chars")):
+        assert run("search", "tea", other, *flags, *WS).stderr.startswith(
+            f"memory-sidecar: {other} has no {flag}"
+        )
+
+
+def test_a_place_is_a_link_to_its_file_on_a_terminal(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    print_hits(PAGE, workspace=home / "ws")
+    shown = capsys.readouterr().out
+    assert (home / "ws" / "memory" / "a.md").as_uri() in shown
+    assert "memory/a.md:3" in shown
 
 
 def test_search_json_is_the_payload_itself(run: Run, desk: Any) -> None:
@@ -64,7 +92,7 @@ def test_search_v1_asks_and_prints_the_file_shaped_contract(run: Run, desk: Any)
         "action": "Run",
     }
     result = run("search", "tea", "--v1", *WS)
-    assert result.stdout == "MEMORY.md:1-1  0.500\n    - tea\n\n"
+    assert result.stdout == "MEMORY.md:1  0.500\n    - tea\n\n"
     assert result.stderr == "warning: old\nRun\n"
     assert desk.asked[0][1] == {"query": "tea", "agentId": "main"}
 

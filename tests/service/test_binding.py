@@ -21,6 +21,7 @@ from sidecar.domain.memory import (
     GetRequest,
     Hit,
     LineRange,
+    NoteFilter,
     Page,
     ReadResult,
     Reference,
@@ -211,3 +212,14 @@ async def test_whatever_a_provider_throws_becomes_one_clean_error(failure: Excep
     assert "secret" not in caught.value.message
     provider.failure = None
     assert (await handle.health()).status == "ready"
+
+
+async def test_a_filter_on_notes_never_reaches_a_provider_that_would_ignore_it() -> None:
+    provider = Provider()
+    handle = await bound(provider)
+    with pytest.raises(CapabilityUnsupported, match="note filter"):
+        await handle.search(SearchRequest(query="x", within=NoteFilter(path="*.md")))
+    assert provider.calls == []
+    able = Provider(note_filter=True)
+    handle = await bound(able)
+    assert (await handle.search(SearchRequest(query="x", within=NoteFilter(path="*.md")))).hits

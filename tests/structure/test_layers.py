@@ -22,7 +22,7 @@ TIERS: dict[str, int] = {
     "corpus": 2, "index": 2, "embedding": 2,
     "service": 3, "host": 3,
     "adapters": 4,
-    "api": 5, "client": 5,
+    "api": 5, "client": 5, "mcp": 5,
     "runtime": 6, "benchmark": 6,
     "cli": 7,
     "__main__": 8,
