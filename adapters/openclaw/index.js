@@ -15,6 +15,7 @@ import { SessionRows } from "./src/session-rows.js";
 import { settingsFrom } from "./src/settings.js";
 import { SidecarClient } from "./src/sidecar-client.js";
 import { getTool, searchTool } from "./src/tools.js";
+import { Verdicts } from "./src/verdicts.js";
 
 export const RECALL_TOOLS = Object.freeze(["memory_search", "memory_get"]);
 
@@ -31,7 +32,7 @@ export default {
       client,
       list: (agentId) => api.runtime?.agent?.session?.listSessionEntries?.({ agentId, readOnly: true }),
     });
-    const runtime = legacyRuntime({ client, settings, rows });
+    const verdicts = new Verdicts({ client, rows });
     api.registerMemoryCapability({
       deterministicRecallToolName: "memory_search",
       recallToolNames: RECALL_TOOLS,
@@ -41,10 +42,10 @@ export default {
       publicArtifacts: artifacts(
         (cfg, agentId) => api.runtime.agent.resolveAgentWorkspaceDir(cfg, agentId),
       ),
-      runtime,
+      runtime: legacyRuntime({ client, settings, verdicts }),
       providerRuntime: providerRuntime({ client, settings, rows, pluginId: api.id ?? "memory-sidecar" }),
     });
-    const parts = { client, settings, runtime, manager: (agentId) => new Manager({ client, agentId }) };
+    const parts = { settings, verdicts, manager: (agentId) => new Manager({ client, agentId }) };
     api.registerTool((context) => searchTool(parts, context), { names: ["memory_search"] });
     api.registerTool((context) => getTool(parts, context), { names: ["memory_get"] });
     api.registerCli?.(({ program }) => registerCommands(program, client), {

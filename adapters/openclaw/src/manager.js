@@ -15,12 +15,14 @@ export class Manager {
    * @param {string} parts.agentId
    * @param {"default" | "status" | "cli"} [parts.purpose]
    * @param {() => void} [parts.onClose]
+   * @param {(hits: any[]) => Promise<any[]>} [parts.judge] the verdict on hits that the host passes on unjudged
    */
-  constructor({ client, agentId, purpose = "default", onClose = () => {} }) {
+  constructor({ client, agentId, purpose = "default", onClose = () => {}, judge = async (hits) => hits }) {
     this._client = client;
     this.agentId = agentId;
     this._purpose = purpose;
     this._onClose = onClose;
+    this._judge = judge;
     this._ended = new AbortController();
     this._status = unknownStatus();
     this._probed = /** @type {{ok: boolean, error?: string} | null} */ (null);
@@ -46,7 +48,8 @@ export class Manager {
       sessionKey: options.sessionKey || undefined,
     };
     const payload = await this._call("manager.search", given, { signal: options.signal });
-    const hits = checkedHits(payload.hits, maxResults);
+    const hits = await this._judge(checkedHits(payload.hits, maxResults));
+    this._enter();
     this._refreshInBackground();
     return hits;
   }

@@ -40,7 +40,7 @@ const NO_SESSIONS = "Session transcripts are not indexed by this memory sidecar;
 /**
  * @typedef {object} ToolParts
  * @property {import("./settings.js").Settings} settings
- * @property {any} runtime
+ * @property {import("./verdicts.js").Verdicts} verdicts
  * @property {(agentId: string) => import("./manager.js").Manager} manager
  */
 
@@ -95,7 +95,7 @@ async function run(parts, context, params, work) {
   return { content: [{ type: "text", text: JSON.stringify(result, null, 2) }], details: result };
 }
 
-async function search({ runtime }, context, manager, params, signal) {
+async function search({ verdicts }, context, manager, params, signal) {
   const query = typeof params.query === "string" ? params.query.trim() : "";
   if (query === "") throw new SidecarError("query must be a non-empty string", { code: "INVALID_REQUEST" });
   const wanted = Math.min(MOST_RESULTS, Math.max(1, Math.floor(Number(params.maxResults) || DEFAULT_RESULTS)));
@@ -113,7 +113,7 @@ async function search({ runtime }, context, manager, params, signal) {
     activeProjectKeys: context?.activeProjectKeys?.length ? [...context.activeProjectKeys] : undefined,
     signal,
   });
-  const hits = await runtime.authorizeSearchHits({
+  const hits = await verdicts.admitted({
     agentId: manager.agentId,
     requesterSessionKey: context?.sessionKey,
     sandboxed: context?.sandboxed === true,
