@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gateway_host import PLUGIN, Gateway, npm
+
 pytestmark = pytest.mark.slow
 
 FOUND_WITHIN = 1.5
-HOST_PATHS = ("/home", "/tmp", "sidecar.sock", "host.token")
 
 
 async def test_a_search_through_the_gateway_returns_the_hits_of_the_sidecar(stage: Any) -> None:
@@ -99,7 +101,8 @@ async def test_a_dead_sidecar_is_said_at_once_and_a_new_one_is_found(stage: Any)
         assert ill["embedding"]["ok"] is False
         assert "memory sidecar unavailable" in ill["embedding"]["error"]
         assert (tool["status"], tool["results"]) == ("error", [])
-        assert not any(path in str([error, ill["embedding"], tool]) for path in HOST_PATHS)
+        secrets = (str(stage.state.parent), str(stage.workspace), "sidecar.sock", stage.sidecar.host_token)
+        assert not any(secret in str([error, ill["embedding"], tool]) for secret in secrets)
 
         stage.restart_sidecar()
         await stage.sidecar.ready()
@@ -107,3 +110,21 @@ async def test_a_dead_sidecar_is_said_at_once_and_a_new_one_is_found(stage: Any)
         assert found["results"][0]["path"] == "USER.md"
         healed = await gateway.call("doctor.memory.status", probe=True)
         assert healed["embedding"]["ok"] is True
+
+
+async def test_the_packed_plugin_installs_and_takes_the_slot_by_itself(
+    packages: Path, tmp_path: Path
+) -> None:
+    npm("pack", "--pack-destination", str(tmp_path), str(PLUGIN), directory=tmp_path)
+    (tarball,) = tmp_path.glob("*.tgz")
+    workspace = tmp_path / "notes"
+    workspace.mkdir()
+    gateway = Gateway(tmp_path, packages, workspace=workspace, sidecar_state=tmp_path)
+    own = gateway.configuration.pop("plugins")
+    done = await asyncio.to_thread(
+        gateway.run, "plugins", "install", str(tarball), "--force", "--accept-capabilities"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    plugins = json.loads((tmp_path / "gateway.json").read_text())["plugins"]
+    assert plugins["slots"]["memory"] == own["slots"]["memory"]
+    assert plugins["entries"]["memory-sidecar"]["enabled"] is True

@@ -41,7 +41,9 @@ def test_the_plugin_depends_on_nothing_but_its_host() -> None:
 
 def test_the_plugin_starts_no_process_and_writes_no_file() -> None:
     text = "\n".join(path.read_text() for path in SOURCES)
-    assert not re.findall(r"child_process|\b(?:writeFile|appendFile|mkdir|createWriteStream|unlink|rm)\b", text)
+    assert not re.findall(
+        r"child_process|\b(?:writeFile|appendFile|mkdir|createWriteStream|unlink|rm)\b", text
+    )
 
 
 def test_modules_of_the_plugin_stay_small() -> None:

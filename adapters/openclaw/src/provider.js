@@ -111,13 +111,13 @@ class Handle {
     return this._references.resultToHost(found);
   }
 
-  /** Never an exception for want of an answer: that is what `unavailable` means. */
+  /** Where the sidecar cannot be asked, that is the answer; what it answers itself, an error too, is passed on. */
   async _health() {
     try {
       const { statusMs } = this._client.settings.timeouts;
       return checkedHealth(await this._ask("provider.health", undefined, { timeoutMs: statusMs }));
     } catch (error) {
-      if (!(error instanceof SidecarError)) throw error;
+      if (!(error instanceof SidecarError) || error.code !== UNAVAILABLE) throw error;
       return { status: "unavailable", message: messageOf(error) };
     }
   }

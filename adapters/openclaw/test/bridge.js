@@ -34,6 +34,8 @@ for await (const line of createInterface({ input: process.stdin })) {
   );
 }
 
+process.exit();
+
 function answer(frame) {
   process.stdout.write(`${JSON.stringify(frame)}\n`);
 }
