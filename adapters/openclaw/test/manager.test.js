@@ -75,9 +75,11 @@ test("without a sidecar every call fails at once and names no path, and all is w
 
 test("a sidecar that does not answer in time is given up", async () => {
   const { sidecar, runtime } = await stage({ "manager.status": () => new Promise(() => {}) });
+  const began = performance.now();
   const { manager, error } = await runtime.getMemorySearchManager({ agentId: "main", purpose: "status" });
   assert.equal(manager, null);
   assert.equal(error, "memory sidecar unavailable: no answer in time");
+  assert.ok(performance.now() - began < 3_000);
   await sidecar[Symbol.asyncDispose]();
 });
 
@@ -156,5 +158,15 @@ test("what is known of embeddings without asking is the last word about them", a
   await manager.probeEmbeddingAvailability();
   assert.deepEqual(manager.getCachedEmbeddingAvailability(), { ok: false, error: "quota" });
   assert.equal(await manager.probeVectorAvailability(), true);
+  await sidecar[Symbol.asyncDispose]();
+});
+
+test("a shared manager that somebody closed is replaced by the next one who asks", async () => {
+  const { sidecar, runtime } = await stage();
+  const first = await acquire(runtime, "default");
+  await first.close();
+  const second = await acquire(runtime, "default");
+  assert.notEqual(second, first);
+  assert.equal(second.status().provider, "local");
   await sidecar[Symbol.asyncDispose]();
 });

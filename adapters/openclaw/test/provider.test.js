@@ -182,3 +182,21 @@ test("a page with another provider's reference, or with no list, is an error", a
   }
   await done();
 });
+
+test("the plugin itself discards what came after its caller ended, whatever the host checks", async () => {
+  let isCurrent = true;
+  const { sidecar, host, done } = await stage();
+  const assertCurrent = () => {
+    if (!isCurrent) throw new Error("revoked");
+  };
+  const context = { authority: OPERATOR, assertCurrent };
+  const { provider } = await host.capability.providerRuntime.open({ agentId: "main", context });
+  sidecar.answers["provider.search"] = () => {
+    isCurrent = false;
+    return { hits: [FOUND] };
+  };
+  await assert.rejects(provider.search({ query: "tea" }), /revoked/);
+  await provider.close();
+  await assert.rejects(provider.search({ query: "tea" }), /memory provider handle is closed/);
+  await done();
+});
