@@ -5,7 +5,9 @@ A caller opens a view for an authority; `None` is what a caller of that kind is 
 
 from __future__ import annotations
 
+import asyncio
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -21,6 +23,7 @@ from sidecar.wire import encode, frames
 
 Json = dict[str, Any]
 OPERATOR = Operator(scopes=("operator.read",))
+BRIDGE = Path(__file__).parents[2] / "adapters" / "openclaw" / "test" / "bridge.js"
 
 
 class Refused(Exception):
@@ -51,6 +54,8 @@ class Running:
     def __init__(self, *, url: str, state: Path, agent: Any) -> None:
         self.url = url
         self.agent = agent
+        self.socket = state / "sidecar.sock"
+        self.plugin_host: PluginHost | None = None
         self.operator_token = (state / "operator.token").read_text().strip()
         self.host_token = (state / "host.token").read_text().strip()
 
@@ -218,7 +223,83 @@ class HostView:
         return answer
 
 
-CALLERS: tuple[Any, ...] = (BindingCaller, OperatorCaller, HostCaller)
+class PluginHost:
+    """A process in which a stub of a gateway has loaded the gateway's plugin; one JSON object a line."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._count = 0
+
+    @classmethod
+    async def start(cls, running: Running) -> PluginHost:
+        node = shutil.which("node")
+        assert node is not None, "the gateway's plugin needs Node"
+        config = {"socketPath": str(running.socket)}
+        given = {"pluginId": running.agent.provider.provider_id, "config": config}
+        pipes = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE}
+        return cls(await asyncio.create_subprocess_exec(node, str(BRIDGE), json.dumps(given), **pipes))
+
+    async def ask(self, op: str, **given: Any) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._count += 1
+        self._process.stdin.write(json.dumps({"id": self._count, "op": op, **given}).encode() + b"\n")
+        await self._process.stdin.drain()
+        answer = json.loads(await asyncio.wait_for(self._process.stdout.readline(), 20))
+        assert answer["id"] == self._count
+        if "error" in answer:
+            raise Refused(answer["error"])
+        return answer["result"]
+
+    async def stop(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        await self._process.wait()
+
+
+class PluginCaller:
+    """The gateway's plugin, in a host that binds what it opens (U§4)."""
+
+    name = "plugin"
+    can: ClassVar = frozenset({"authority", "keys", "candidates", "close"})
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+
+    async def open(self, authority: Authority = OPERATOR) -> PluginView:
+        if self._running.plugin_host is None:
+            self._running.plugin_host = await PluginHost.start(self._running)
+        host = self._running.plugin_host
+        opened = await host.ask("open", authority=_authority(authority))
+        return PluginView(host, opened["view"])
+
+
+class PluginView:
+    def __init__(self, host: PluginHost, view: int) -> None:
+        self._host = host
+        self._view = view
+
+    async def search(self, **request: Any) -> Json:
+        return await self._call("search", request)
+
+    async def candidates(self, **request: Any) -> Json:
+        return await self._call("candidates", request)
+
+    async def get(self, reference: Mapping[str, Any], **bounds: int) -> Json:
+        return await self._call("get", {"reference": dict(reference), **_bounds(bounds)})
+
+    async def health(self) -> Json:
+        return await self._call("health")
+
+    async def close(self) -> None:
+        await self._call("close")
+
+    async def _call(self, method: str, request: Any = None) -> Json:
+        answer: Json = await self._host.ask("call", view=self._view, method=method, request=request)
+        return answer
+
+
+CALLERS: tuple[Any, ...] = (BindingCaller, OperatorCaller, HostCaller, PluginCaller)
 
 
 def _authority(authority: Authority) -> Json:

