@@ -108,19 +108,29 @@ def _asked(rows: Rows, own: OwnService, asked: Sequence[str], floor: Floor) -> N
     _latencies(rows, f"search v2, {CLIENTS} clients", together, floor)
     rows.amount("throughput, 1 client", alone.rate, "/s")
     rows.amount(f"throughput, {CLIENTS} clients", together.rate, "/s", floor=alone.rate)
-    found = [one.call("memory.search", msgspec.json.decode(_page(query))) for query in asked]
-    pages = [
-        _page(query, cursor=page["nextCursor"])
-        for query, page in zip(asked, found, strict=True)
-        if "nextCursor" in page
-    ]
-    _latencies(rows, "next page of 5", ask(one, SEARCH, pages, pid=pid), floor, against=floor.http)
+    found, pages = _paged(one, asked, pid)
+    _latencies(rows, "next page of 5", pages, floor, against=floor.http)
     references = [hits[0]["reference"] for page in found if (hits := _hits(page))]
     gets = [msgspec.json.encode({"version": 2, "reference": reference}) for reference in references]
     _latencies(rows, "get", ask(one, "/rpc/memory.get", gets, pid=pid), floor, against=floor.http)
     rows.amount("resident after searches", resident_mb(pid), "MB")
     for connection in connections:
         connection.close()
+
+
+def _paged(connection: Connection, asked: Sequence[str], pid: int) -> tuple[list[dict[str, object]], Load]:
+    """First pages of five with the load of the second ones, each asked for at once."""
+    found, loads = [], []
+    for query in asked:
+        page = connection.call("memory.search", msgspec.json.decode(_page(query)))
+        found.append(page)
+        if "nextCursor" in page:
+            loads.append(ask(connection, SEARCH, [_page(query, cursor=page["nextCursor"])], pid=pid))
+    return found, Load(
+        times=[time for load in loads for time in load.times],
+        wall=sum(load.wall for load in loads),
+        cpu=sum(load.cpu for load in loads),
+    )
 
 
 def _edited(rows: Rows, own: OwnService, paths: Sequence[Path], amount: Amount) -> None:

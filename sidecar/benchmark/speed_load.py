@@ -53,7 +53,7 @@ class Connection:
         answer = self._http.getresponse()
         data = answer.read()
         if answer.status != 200:
-            raise Unavailable(f"the service answered {answer.status}")
+            raise Unavailable(f"{path}: the service answered {answer.status} {data[:300].decode()}")
         return data
 
     def get(self, path: str) -> tuple[int, bytes]:
