@@ -14,6 +14,7 @@ from sidecar.adapters.file_reading import FileReading
 from sidecar.adapters.file_status import FileStatus
 from sidecar.adapters.origin_classes import OriginClasses
 
+from sidecar.domain.authority import Authority
 from sidecar.domain.corpus import OriginClass
 from sidecar.domain.errors import CapabilityUnsupported, ProviderFailed, Unavailable
 from sidecar.domain.file_shaped import (
@@ -29,12 +30,14 @@ from sidecar.domain.file_shaped import (
 )
 from sidecar.domain.memory import AutomaticRecall, Hit, SearchRequest
 from sidecar.domain.provider import CandidateRequest, Purpose
+from sidecar.domain.sessions import TranscriptAuthoriser
 from sidecar.index.agent_index import AgentIndex
 from sidecar.index.view import View
-from sidecar.ranking.floor import DefaultFloor, FileShapedFloor, StrictFloor
+from sidecar.ranking.floor import DefaultFloor, FileShapedFloor, Floor, StrictFloor
 from sidecar.service.embeddings import Embeddings
 from sidecar.service.offload import Offload
-from sidecar.service.search import SearchService
+from sidecar.service.search import SearchResult, SearchService
+from sidecar.service.workspace import TranscriptAccess, no_transcripts
 
 CLOSED = "Memory index manager is closed"
 READ_ONLY = "Memory status managers are read-only"
@@ -83,6 +86,7 @@ class FileServices:
     embeddings: Embeddings
     candidates: CandidateSource | None = None
     authorise: AuthoriseHits | None = None
+    transcripts: TranscriptAccess = no_transcripts
 
 
 class FileShapedRuntime:
@@ -96,6 +100,10 @@ class FileShapedRuntime:
     def authorize_search_hits(self) -> AuthoriseHits | None:
         """The filter over hits, where one is wired."""
         return self._services.authorise
+
+    def view(self, authority: Authority) -> TranscriptAuthoriser | None:
+        """An authority's view of the transcripts, for `FileSearch`."""
+        return self._services.transcripts(authority)
 
     async def acquire(self, agent_id: str, purpose: Purpose) -> Acquired:
         """The shared manager for `default`, else one of the caller's own, which the caller closes."""
@@ -139,15 +147,18 @@ class FileShapedManager:
             lexical_only=options.lexical_only,
         )
         if options.min_score is None:
-            result = await self._services.search.search(request, DefaultFloor())
+            result = await self._search(request, DefaultFloor(), options)
         elif options.strict:
-            result = await self._services.search.search(request, StrictFloor(options.min_score))
+            result = await self._search(request, StrictFloor(options.min_score), options)
         else:
-            result = await self._services.search.search(request, FileShapedFloor(options.min_score))
+            result = await self._search(request, FileShapedFloor(options.min_score), options)
         self._enter()
         # A source without an index gives nothing, whatever the legs were made of.
         hits = [hit for hit in result.hits if options.sources is None or hit.source in options.sources]
         return FileHits(hits=self._raw(hits), stale="; ".join(result.partial) or None)
+
+    async def _search(self, request: SearchRequest, floor: Floor, options: FileSearch) -> SearchResult:
+        return await self._services.search.search(request, floor, transcripts=options.transcripts)
 
     async def read_file(self, request: FileRead) -> FileText:
         """A read by path (U§12)."""

@@ -5,12 +5,12 @@ Host paths (`workspaceDir`, `dbPath`, `extraPaths`) are left out: none leaves th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import msgspec
 
-from sidecar.domain.memory import Source
 from sidecar.index.agent_index import AgentIndex
 from sidecar.service.embeddings import Embeddings
 from sidecar.service.indexing import Indexer
+from sidecar.service.session_status import SessionStatus, SourceCount
 
 _NO_FILES = "no eligible memory files found"
 
@@ -24,32 +24,31 @@ class FileStatus:
         index: AgentIndex,
         indexer: Indexer,
         embeddings: Embeddings,
-        sources: Sequence[Source],
+        sessions: SessionStatus | None = None,
     ) -> None:
         self._index = index
         self._indexer = indexer
         self._embeddings = embeddings
-        self._sources = tuple(sources)
+        self._sessions = sessions
 
     def report(self) -> dict[str, object]:
         """The status object. `chunks` counts the pieces that a hit can start from."""
-        view = self._index.view()
-        totals = {source: view.total(source) for source in self._sources}
-        gaps = (*self._indexer.gaps(), *self._embeddings.gaps())
+        total = self._index.view().total("memory")
+        gaps = [*self._indexer.gaps(), *self._embeddings.gaps()]
         embeddings = self._embeddings.details()
-        counts = [
-            {"source": source, "files": total.files, "chunks": total.units, "issues": self._issues(source)}
-            for source, total in totals.items()
-        ]
+        counts = [SourceCount(source="memory", files=total.files, chunks=total.units, issues=self._issues())]
+        if self._sessions is not None:
+            gaps += self._sessions.gaps()
+            counts.append(self._sessions.count())
         status: dict[str, object] = {
             "backend": "builtin",
-            "files": sum(total.files for total in totals.values()),
-            "chunks": sum(total.units for total in totals.values()),
+            "files": sum(count.files for count in counts),
+            "chunks": sum(count.chunks for count in counts),
             "dirty": not self._indexer.first_scan.is_set() or self._indexer.pending > 0,
             "provider": self._embeddings.provider,
             "requestedProvider": self._embeddings.provider,
-            "sources": list(self._sources),
-            "sourceCounts": counts,
+            "sources": [count.source for count in counts],
+            "sourceCounts": [msgspec.to_builtins(count) for count in counts],
             "fts": {"enabled": True, "available": True},
             "vector": self.vector(),
             "custom": {
@@ -67,9 +66,8 @@ class FileStatus:
         """Whether vectors are there: `index.state` is `empty`, `incomplete` or `complete`."""
         if not self._embeddings.enabled:
             return {"enabled": False, "available": False, "index": {"state": "empty"}}
-        totals = [self._index.view().total(source) for source in self._sources]
-        blocks = sum(total.blocks for total in totals)
-        pending = sum(total.pending for total in totals)
+        total = self._index.view().total("memory")
+        blocks, pending = total.blocks, total.pending
         state = "empty" if blocks == pending else "incomplete" if pending else "complete"
         found: dict[str, object] = {
             "enabled": True,
@@ -80,9 +78,9 @@ class FileStatus:
         model = self._index.model
         return found if model is None else found | {"dims": model.dimensions}
 
-    def _issues(self, source: Source) -> list[str]:
+    def _issues(self) -> list[str]:
         scan = self._indexer.last_scan
-        if source != "memory" or scan is None:
+        if scan is None:
             return []
         issues = [] if scan.files else [_NO_FILES]
         return issues + [f"skipped link: {item.path}" for item in scan.skipped if item.reason == "link"][:100]

@@ -14,21 +14,32 @@ Identify = Callable[[str], TranscriptIdentity | None]
 """Whose transcript a hit's path names; None for a path that names none."""
 
 
+ResetCutoff = Callable[[str], int | None]
+"""The line of the last reset of the transcript at a path, if it is known and there was one."""
+
+
 class HitFilters:
     """Both filters of one agent, over the session rows as they are at each call."""
 
     def __init__(
-        self, *, agent_id: str, rules: TranscriptRules, rows: Callable[[], SessionRows], identify: Identify
+        self,
+        *,
+        agent_id: str,
+        rules: TranscriptRules,
+        rows: Callable[[], SessionRows],
+        identify: Identify,
+        reset_cutoff: ResetCutoff | None = None,
     ) -> None:
         self._agent_id = agent_id
         self._rules = rules
         self._rows = rows
         self._identify = identify
+        self._reset_cutoff = reset_cutoff or _unknown_reset
 
     async def authorise(self, asked: HitFilter) -> list[FileHit]:
         """The hits that a requester may see by session visibility, without an audience (`manager.authorize`).
 
-        A recall pass sees nothing of its own conversation: where its last reset was is not known here.
+        Where the last reset of a transcript is not known, a recall pass sees nothing of its own.
         """
         grants = authorise_hits(
             asked.hits,
@@ -42,6 +53,7 @@ class HitFilters:
             rows=self._rows(),
             rules=self._rules,
             identify=self._identify,
+            reset_cutoff=lambda transcript: self._reset_cutoff(transcript.path),
         )
         return [hit for hit, grant in zip(asked.hits, grants, strict=True) if grant.allowed]
 
@@ -51,7 +63,11 @@ class HitFilters:
         transcript = self._identify(hit.path)
         if view is None or transcript is None:
             return False
-        return _covers(view.grant(transcript, reset_cutoff=None), hit)
+        return _covers(view.grant(transcript, reset_cutoff=self._reset_cutoff(hit.path)), hit)
+
+
+def _unknown_reset(_path: str) -> int | None:
+    return None
 
 
 def _covers(grant: TranscriptGrant, hit: FileHit) -> bool:

@@ -38,6 +38,7 @@ from sidecar.domain.memory import (
     SearchRequest,
 )
 from sidecar.domain.provider import Capabilities, Health, HealthStatus, Purpose
+from sidecar.domain.sessions import TranscriptAuthoriser
 from sidecar.policy.access import CONVERSATION, Deny, SandboxedAccess, full_health, read_transcripts
 from sidecar.policy.legacy import read_through_legacy
 from sidecar.service.audit import Audit, authority_kind
@@ -61,7 +62,8 @@ class LegacyServices:
     """What the handles of one agent share.
 
     `sees` says of one transcript hit whether an authority may see it (spec §5.4), beside the runtime's own
-    filter, which knows no audience. Without it a conversation's audience sees no transcript.
+    filter, which knows no audience. Without it a conversation's audience sees no transcript. `view` goes with
+    the search, so that hits which are to be filtered out take no place of others.
     """
 
     agent_id: str
@@ -70,6 +72,7 @@ class LegacyServices:
     audit: Audit
     provider_id: str = PROVIDER_ID
     sees: Callable[[Authority, FileHit], bool] | None = None
+    view: Callable[[Authority], TranscriptAuthoriser | None] | None = None
 
 
 class LegacyProvider:
@@ -203,6 +206,7 @@ class LegacyHandle:
             lexical_only=request.lexical_only,
             active_project_keys=request.active_project_keys,
             sources=request.sources,
+            transcripts=self._services.view(authority) if self._services.view is not None else None,
         )
 
     async def _admitted(self, hits: tuple[FileHit, ...]) -> Iterable[FileHit]:

@@ -14,11 +14,16 @@ import msgspec
 from sidecar.adapters.file_shaped import FileShapedManager, FileShapedRuntime
 from sidecar.api.dispatch import Call, Method, Payload
 from sidecar.api.memory_methods import ServedAgent
+from sidecar.domain.authority import Operator
 from sidecar.domain.errors import CapabilityUnsupported
 from sidecar.domain.provider import Purpose
+from sidecar.policy.access import READ_SCOPE
 from sidecar.policy.roster import check_session_keys, resolve_agent, visible_agents
 from sidecar.wire import file_shaped, javascript, manager_params
 from sidecar.wire.rules import Params, field
+
+WHOLE = Operator(scopes=(READ_SCOPE,))
+"""Whoever sees every transcript of an agent that anybody may see."""
 
 
 class ManagerMethods:
@@ -46,8 +51,11 @@ class ManagerMethods:
     async def search(self, call: Call) -> Payload:
         """`manager.search`: raw hits, and whether something may be missing."""
         asked = manager_params.search(call.params)
+        _, runtime = self._runtime(call)
         async with self._manager(call, "cli") as (agent_id, manager):
-            found = await manager.search(asked.query, asked.options)
+            # A host is full read of its agents: what it may pass on is asked of `manager.authorize`.
+            whole = msgspec.structs.replace(asked.options, transcripts=runtime.view(WHOLE))
+            found = await manager.search(asked.query, whole)
             hits = [file_shaped.hit(item) for item in found.hits]
             return self._reply(call, agent_id, {"hits": hits, **file_shaped.staleness(agent_id, found)})
 

@@ -89,7 +89,11 @@ class MemoryMethods:
         verdict = read_through_legacy(call.context.authority)
         if isinstance(verdict, Deny):
             raise ProviderFailed(f"memory search unavailable: {verdict.reason}")
-        options = FileSearch(max_results=asked.max_results, min_score=asked.min_score)
+        options = FileSearch(
+            max_results=asked.max_results,
+            min_score=asked.min_score,
+            transcripts=agent.manager.view(call.context.authority),
+        )
         manager = agent.manager.manager("cli")
         try:
             found = await manager.search(asked.query, options)

@@ -27,12 +27,17 @@ class AgentFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """What is measured at the moment of asking; stalls are of the event loop, in seconds."""
+    """What is measured at the moment of asking; stalls are of the event loop, in seconds.
+
+    `allowed` and `denied` (by reason) are the decisions about access since the start.
+    """
 
     agents: dict[str, AgentFigures]
     in_work: int
     stalls: int
     longest_stall: float
+    allowed: int = 0
+    denied: dict[str, int] = {}
 
 
 class Exposition:
@@ -90,6 +95,11 @@ def _gauges(figures: Figures) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         f"{_PREFIX}loop_stall_longest_seconds", "The longest of them", figures.longest_stall
     )
+    yield CounterMetricFamily(f"{_PREFIX}access_allowed", "Decisions that admitted", figures.allowed)
+    denied = CounterMetricFamily(f"{_PREFIX}access_denied", "Decisions that refused", labels=["reason"])
+    for reason, count in sorted(figures.denied.items()):
+        denied.add_metric([reason], count)
+    yield denied
     files = GaugeMetricFamily(
         f"{_PREFIX}files", "Files on disk, indexed, and waiting to be", labels=["agent", "state"]
     )

@@ -13,6 +13,7 @@ from click.exceptions import NoArgsIsHelpError
 from sidecar import __version__
 from sidecar.cli.configuration import config
 from sidecar.cli.doctor import doctor
+from sidecar.cli.export import export
 from sidecar.cli.memory import get, search, status
 from sidecar.cli.options import shared
 from sidecar.cli.output import note
@@ -58,7 +59,7 @@ def cli() -> None:
     """Memory search beside an agent, over its Markdown workspace, which is only ever read."""
 
 
-for _command in (serve, index, search, get, status, doctor, token, config):
+for _command in (serve, index, search, get, status, doctor, token, config, export):
     cli.add_command(_command)
 
 

@@ -34,6 +34,21 @@ def check_workspaces(loaded: Loaded, *, home: Path) -> Iterator[Finding]:
             yield from _check_notes(check, agent, place, home=home)
 
 
+def check_transcripts(loaded: Loaded) -> Iterator[Finding]:
+    """Whether the transcripts of each agent that has them switched on are where they are looked for."""
+    for agent in loaded.settings.agents.values():
+        place, check = agent.sessions.directory, f"transcripts {agent.id}"
+        if not (agent.sessions.enabled and agent.reads_files):
+            continue
+        if not place.is_dir():
+            action = f"create it or correct agents.{agent.id}.sessions.directory"
+            yield warning(check, f"{place} is not a folder, no transcript is found", action)
+        elif not os.access(place, os.R_OK | os.X_OK):
+            yield error(check, f"{place} cannot be read by this user", f"chmod u+rx {place}")
+        else:
+            yield fine(check, f"{place} is readable")
+
+
 def _named_by(loaded: Loaded, agent: AgentSettings) -> str:
     origin = loaded.origins.get(f"agents.{agent.id}.workspace", "default")
     return "--workspace" if origin == "default" else f"the workspace in {origin}"

@@ -12,7 +12,6 @@ from sidecar.cli.output import note, print_json, printable
 from sidecar.domain.errors import SettingsError
 from sidecar.settings.keys import ENV_PREFIX
 from sidecar.settings.load import load, refuse_missing_folder
-from sidecar.settings.served import refuse_unserved
 from sidecar.settings.show import rows
 
 
@@ -66,6 +65,5 @@ def check(ctx: click.Context, file: str | None) -> int:
         note(f"warning: {warning}")
     if loaded.config_file is None:
         raise SettingsError("config check needs a FILE")
-    refuse_unserved(loaded)
     click.echo(printable(f"{loaded.config_file}: ok ({', '.join(loaded.settings.agents)})"))
     return 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from sidecar.cli.check_files import check_state, check_workspaces
+from sidecar.cli.check_files import check_state, check_transcripts, check_workspaces
 from sidecar.cli.check_system import check_embeddings, check_port, check_tokens, check_watch
 from sidecar.cli.finding import Finding, error, fine, worst
 from sidecar.cli.options import listening, loaded_of, shared
@@ -54,6 +54,7 @@ def examine(loaded: Loaded) -> Iterator[Finding]:
     source = f"{loaded.config_file} is sound" if loaded.config_file else "no file, defaults and flags only"
     yield fine("configuration", source)
     yield from check_workspaces(loaded, home=home)
+    yield from check_transcripts(loaded)
     yield from check_state(loaded, home=home)
     yield from check_watch(loaded, home=home)
     yield from check_embeddings(loaded, os.environ)

@@ -14,13 +14,12 @@ import os
 import stat
 import time
 from collections.abc import AsyncIterator, Iterable
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 import msgspec
 
 from sidecar.corpus.events import ArmedWatch, Changes
-from sidecar.corpus.scan import Corpus
-from sidecar.domain.corpus import Scan
+from sidecar.domain.corpus import FileStamp, Scan
 
 _log = logging.getLogger(__name__)
 
@@ -55,6 +54,26 @@ class Hints(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Watchable(Protocol):
+    """A corpus as the watcher sees it; the methods block."""
+
+    def root_identities(self) -> tuple[tuple[int, int] | None, ...]:
+        """Device and inode of each root now."""
+        ...
+
+    def watched(self, scan: Scan) -> tuple[tuple[str, FileStamp], ...]:
+        """The folders to watch after a scan."""
+        ...
+
+    def lists_folder(self, absolute: str) -> bool:
+        """Whether a scan lists this folder."""
+        ...
+
+    def relative_hint(self, absolute: str) -> str | None:
+        """The caller path of an absolute one, by its name alone."""
+        ...
+
+
 class WatchState(msgspec.Struct, frozen=True, kw_only=True):
     """How changes are noticed now. `reason` says why it is polling; times are monotonic seconds."""
 
@@ -73,7 +92,7 @@ class Watcher:
     """
 
     def __init__(
-        self, corpus: Corpus, *, mode: Mode, poll_seconds: float, retry_seconds: float = 30.0
+        self, corpus: Watchable, *, mode: Mode, poll_seconds: float, retry_seconds: float = 30.0
     ) -> None:
         self._corpus = corpus
         self._mode = mode
@@ -300,7 +319,7 @@ class Watcher:
         self._turn.set()
 
 
-def translate(corpus: Corpus, known: frozenset[str], changes: Changes) -> frozenset[str] | None:
+def translate(corpus: Watchable, known: frozenset[str], changes: Changes) -> frozenset[str] | None:
     """What a batch of events hints at: caller paths of notes, or None where a listed folder has a part in it.
 
     `known` are the watched folders, absolute. Blocks for one `lstat` per event.

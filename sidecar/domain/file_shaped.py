@@ -11,6 +11,7 @@ from sidecar.domain.authority import ConversationRecall
 from sidecar.domain.corpus import OriginClass
 from sidecar.domain.memory import Source
 from sidecar.domain.provider import Purpose
+from sidecar.domain.sessions import TranscriptAuthoriser
 
 SessionKind = Literal["interactive", "cron", "heartbeat", "subagent", "unknown"]
 
@@ -52,7 +53,8 @@ class FileSearch(msgspec.Struct, frozen=True, kw_only=True):
     """The options of a manager's search (U§5).
 
     Without `strict`, hits that match words survive `min_score` (U§11). `sources` None: what the manager
-    searches unless told otherwise.
+    searches unless told otherwise. `transcripts` is whose view of them the search is for; None: nobody's, so
+    none are searched.
     """
 
     max_results: int = 6
@@ -62,6 +64,7 @@ class FileSearch(msgspec.Struct, frozen=True, kw_only=True):
     lexical_only: bool = False
     active_project_keys: tuple[str, ...] | None = None
     sources: tuple[Source, ...] | None = None
+    transcripts: TranscriptAuthoriser | None = None
 
 
 class FileRead(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,7 +34,7 @@ from sidecar.index.vector_cache import VectorCache
 
 _COLUMNS = (
     "document_id, path, source, stamp, settled, content_hash, day, origin, notes, searchable_units, "
-    "term_count, blocks, units, chars, marked"
+    "term_count, blocks, units, chars, marked, facts"
 )
 _ROWS_AT_ONCE = 1000
 _CONTENTS_AT_ONCE = 200
@@ -106,7 +106,7 @@ class Catalog:
             numbers = list(range(last + 1, last + 1 + len(documents)))
             rows = list(zip(numbers, documents, strict=True))
             await self._connection.executemany(
-                f"INSERT INTO documents (live, {_COLUMNS}) VALUES (0, {', '.join('?' * 15)})",  # noqa: S608
+                f"INSERT INTO documents (live, {_COLUMNS}) VALUES (0, {', '.join('?' * 16)})",  # noqa: S608
                 [_document_row(number, document) for number, document in rows],
             )
             await self._connection.executemany(
@@ -227,12 +227,13 @@ def _document_row(number: int, packed: PackedDocument) -> tuple[object, ...]:
         entry.units.rows,
         entry.units.chars,
         pack_marked(entry.units.marked),
+        entry.facts,
     )
 
 
 def _entry(row: sqlite3.Row) -> DocumentEntry:
     number, path, source, stamp, settled, digest, day, origin, notes, searchable, terms, blocks, *table = row
-    units, chars, marked = table
+    units, chars, marked, facts = table
     return DocumentEntry(
         document_id=number,
         path=path.decode("utf-8", "surrogateescape"),
@@ -247,4 +248,5 @@ def _entry(row: sqlite3.Row) -> DocumentEntry:
         searchable_units=searchable,
         term_count=terms,
         blocks=blocks,
+        facts=facts,
     )

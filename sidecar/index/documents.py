@@ -73,7 +73,10 @@ class IndexBlock(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IndexDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A version of a file. `day` is a date ordinal; `notes` are words for status (why it is not whole)."""
+    """A version of a file. `day` is a date ordinal; `notes` are words for status (why it is not whole).
+
+    `facts` is what its maker wants to find again beside it; the index does not look inside.
+    """
 
     path: str
     source: Source
@@ -86,6 +89,7 @@ class IndexDocument(msgspec.Struct, frozen=True, kw_only=True):
     units: tuple[IndexUnit, ...]
     passages: tuple[IndexPassage, ...]
     blocks: tuple[IndexBlock, ...]
+    facts: bytes = b""
 
 
 def check_document(document: IndexDocument, layout: LexicalLayout) -> None:

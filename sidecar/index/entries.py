@@ -26,6 +26,7 @@ class DocumentEntry(msgspec.Struct, frozen=True, kw_only=True):
     searchable_units: int
     term_count: int
     blocks: int
+    facts: bytes = b""
 
 
 class PackedDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +59,7 @@ class PackedDocument(msgspec.Struct, frozen=True, kw_only=True):
             searchable_units=self.contents.searchable_units,
             term_count=self.contents.term_count,
             blocks=len(document.blocks),
+            facts=document.facts,
         )
 
 

@@ -72,15 +72,42 @@ class LexicalSnapshot:
         """
         if limit < 1 or not terms or (only is not None and not only) or not self.count:
             return NOTHING
-        clauses = [(tantivy.Occur.Should, self._term(*term)) for term in terms]
+        # One flat union of terms is what the engine can prune (block-max WAND).
+        return self._found([self._term(*term) for term in terms], limit, only)
+
+    def matching(self, terms: Sequence[QueryTerm], limit: int, only: Collection[int] | None = None) -> Found:
+        """As `search`, but a document's score is the sum of the boosts of the terms that it holds.
+
+        So nothing but the document decides, whatever else the index holds. Equal scores come in the order in
+        which the documents were added.
+        """
+        if limit < 1 or not terms or (only is not None and not only) or not self.count:
+            return NOTHING
+        clauses = [
+            tantivy.Query.const_score_query(self._term(field, term, 1.0), boost)
+            for field, term, boost in terms
+        ]
+        return self._found(clauses, limit, only)
+
+    def count_matching(self, field: str, term: str, only: Collection[int] | None = None) -> int:
+        """How many documents (of these document numbers) hold the term in the field."""
+        if (only is not None and not only) or not self.count:
+            return 0
+        query = self._restricted([self._term(field, term, 1.0)], only)
+        found = self._searcher.search(query, 1, count=True)
+        return int(getattr(found, "count", None) or 0)
+
+    def _restricted(self, queries: Sequence[tantivy.Query], only: Collection[int] | None) -> tantivy.Query:
+        """Documents that match any of the queries and, with `only`, have one of its numbers."""
+        clauses = [(tantivy.Occur.Should, query) for query in queries]
         if only is None:
-            # One flat union of terms is what the engine can prune (block-max WAND).
-            query = tantivy.Query.boolean_query(clauses)
-        else:
-            allowed = tantivy.Query.term_set_query(self._schema, DOCUMENT, sorted(only))
-            clauses.append((tantivy.Occur.Must, tantivy.Query.boost_query(allowed, 0.0)))
-            query = tantivy.Query.boolean_query(clauses, 1)
-        hits = self._searcher.search(query, limit, count=False).hits
+            return tantivy.Query.boolean_query(clauses)
+        allowed = tantivy.Query.term_set_query(self._schema, DOCUMENT, sorted(only))
+        clauses.append((tantivy.Occur.Must, tantivy.Query.boost_query(allowed, 0.0)))
+        return tantivy.Query.boolean_query(clauses, 1)
+
+    def _found(self, queries: Sequence[tantivy.Query], limit: int, only: Collection[int] | None) -> Found:
+        hits = self._searcher.search(self._restricted(queries, only), limit, count=False).hits
         addresses = [address for _, address in hits]
         return Found(
             np.array(self._searcher.fast_field_values(KEY, addresses), np.uint64),

@@ -43,6 +43,14 @@ class WordSnapshot(msgspec.Struct, frozen=True):
             return NOTHING
         return self.engine.search(terms, limit, only)
 
+    def matching(self, terms: Sequence[QueryTerm], limit: int, only: Collection[int] | None = None) -> Found:
+        """As `LexicalSnapshot.matching`."""
+        return self.engine.matching(terms, limit, only) if self.engine else NOTHING
+
+    def count_matching(self, field: str, term: str, only: Collection[int] | None = None) -> int:
+        """As `LexicalSnapshot.count_matching`."""
+        return self.engine.count_matching(field, term, only) if self.engine else 0
+
 
 class LexiconSnapshot(msgspec.Struct, frozen=True):
     """One generation of a source's words."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 # "MSix": a file with another number (or none, but with tables) is not ours.
 APPLICATION_ID = 0x4D536978
 # Counts up with every change below; a file of any other version is set aside and made again.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 # `live` 0: announced in the journal and not published yet. AUTOINCREMENT: a number is never given twice, so
 # an entry of an engine whose number is not live is recognised as stale. Paths are bytes because file names
@@ -33,7 +33,8 @@ CREATE TABLE documents (
     blocks INTEGER NOT NULL,
     units BLOB NOT NULL,
     chars BLOB NOT NULL,
-    marked BLOB NOT NULL
+    marked BLOB NOT NULL,
+    facts BLOB NOT NULL
 );
 CREATE UNIQUE INDEX documents_by_path ON documents (path) WHERE live = 1;
 CREATE TABLE contents (

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
+from sidecar.adapters.hit_filters import HitFilters
 from sidecar.corpus.rules import ExtraPath
 from sidecar.corpus.scan import Corpus
 from sidecar.corpus.watch import Watcher
 from sidecar.domain.errors import SettingsError, SidecarError
+from sidecar.domain.session_rows import NO_ROWS, SessionRows
 from sidecar.embedding.guarded import GuardedEmbedder
 from sidecar.index.agent_index import AgentIndex
+from sidecar.policy.transcripts import TranscriptRules
 from sidecar.runtime.file_side import file_managers, owning_provider
+from sidecar.runtime.sessions import SessionRuntime
 from sidecar.service.audit import Audit
 from sidecar.service.candidates import CandidateService
 from sidecar.service.decisions import Decisions
 from sidecar.service.documents import LAYOUT
 from sidecar.service.embeddings import Embeddings
+from sidecar.service.feeds import NoteFeed
 from sidecar.service.health import HealthReport
 from sidecar.service.hits import HitMaker, RecordedOrigin
 from sidecar.service.indexing import Indexer, Progress
@@ -27,8 +33,14 @@ from sidecar.service.reading import Reader
 from sidecar.service.search import SearchService
 from sidecar.service.shelf import Shelf
 from sidecar.service.walks import Walks
-from sidecar.service.workspace import WorkspaceProvider, WorkspaceServices
+from sidecar.service.workspace import (
+    TranscriptAccess,
+    WorkspaceProvider,
+    WorkspaceServices,
+    no_transcripts,
+)
 from sidecar.settings.model import AgentSettings, EmbeddingSettings, WatchSettings
+from sidecar.text.transcript_names import identity_of
 
 log = logging.getLogger(__name__)
 
@@ -49,43 +61,40 @@ class AgentRuntime:
         offload: Offload,
         audit: Audit,
         recorded_origin: RecordedOrigin,
+        transcripts: TranscriptAccess,
+        rows: Callable[[], SessionRows],
+        sessions: SessionRuntime | None,
     ) -> None:
         self._index = index
+        self._sessions = sessions
         self._shelf = Shelf(corpus)
         self._watcher = Watcher(corpus, mode=watch.mode, poll_seconds=watch.poll_seconds)
         self._tasks: list[asyncio.Task[None]] = []
         self.embeddings = embeddings
         self.indexer = Indexer(
-            corpus=corpus, index=index, watcher=self._watcher, embeddings=embeddings, offload=offload
+            feed=NoteFeed(corpus), index=index, watcher=self._watcher, embeddings=embeddings, offload=offload
         )
         self.health = HealthReport(
-            index=index, indexer=self.indexer, watcher=self._watcher, embeddings=embeddings
+            index=index,
+            indexer=self.indexer,
+            watcher=self._watcher,
+            embeddings=embeddings,
+            sessions=sessions.status if sessions is not None else None,
         )
         hits = HitMaker(settings.provider_id, recorded_origin)
-        search = SearchService(
-            hits=hits,
-            index=index,
-            corpus=corpus,
-            shelf=self._shelf,
-            indexer=self.indexer,
-            embeddings=embeddings,
-            offload=offload,
-            search_sources=settings.search_sources,
-        )
+        search = self._search_over(settings, hits, corpus, offload)
         candidates = CandidateService(
             index=index, indexer=self.indexer, shelf=self._shelf, hits=hits, offload=offload
         )
-        self._pager = Pager(
-            search=search,
-            walks=Walks(offload=offload, quiet=search.quiet),
-            hits=hits,
-            index=index,
-            indexer=self.indexer,
-            corpus=corpus,
-            shelf=self._shelf,
-            offload=offload,
-        )
+        self._pager = self._pages(search, hits, corpus, offload)
         self.serves_v1 = settings.serve_v1
+        filters = HitFilters(
+            agent_id=settings.id,
+            rules=transcript_rules(settings),
+            rows=rows,
+            identify=identity_of,
+            reset_cutoff=sessions.reset_of if sessions is not None else None,
+        )
         self.manager = file_managers(
             settings,
             corpus=corpus,
@@ -96,33 +105,69 @@ class AgentRuntime:
             offload=offload,
             refresh=self.refresh,
             candidates=candidates,
+            filters=filters,
+            transcripts=transcripts,
+            sessions=sessions,
             recorded_origin=recorded_origin,
         )
         native = WorkspaceProvider(
-            self._services(settings, candidates, Reader(corpus, settings.provider_id), offload, audit)
+            self._native(
+                settings, candidates, Reader(corpus, settings.provider_id), offload, audit, transcripts
+            )
         )
-        self.provider = owning_provider(settings, native, self.manager, audit=audit)
+        self.provider = owning_provider(settings, native, self.manager, audit=audit, filters=filters)
 
-    def _services(
+    def _search_over(
+        self, settings: AgentSettings, hits: HitMaker, corpus: Corpus, offload: Offload
+    ) -> SearchService:
+        return SearchService(
+            hits=hits,
+            index=self._index,
+            corpus=corpus,
+            shelf=self._shelf,
+            indexer=self.indexer,
+            embeddings=self.embeddings,
+            offload=offload,
+            search_sources=settings.search_sources,
+            sessions=self._sessions.search if self._sessions is not None else None,
+        )
+
+    def _native(
         self,
         settings: AgentSettings,
         candidates: CandidateService,
         reader: Reader,
         offload: Offload,
         audit: Audit,
+        transcripts: TranscriptAccess,
     ) -> WorkspaceServices:
         """What the handles of the native provider share."""
         return WorkspaceServices(
             agent_id=settings.id,
             pager=self._pager,
             candidates=candidates,
-            refresh=self.indexer.full_scan,
+            refresh=self.refresh,
             reader=reader,
             health=self.health,
             offload=offload,
             decisions=Decisions(
                 agent_id=settings.id, sandboxed_access=settings.sandboxed_access, audit=audit
             ),
+            transcripts=transcripts,
+            session_reader=self._sessions.reader if self._sessions is not None else None,
+        )
+
+    def _pages(self, search: SearchService, hits: HitMaker, corpus: Corpus, offload: Offload) -> Pager:
+        return Pager(
+            search=search,
+            walks=Walks(offload=offload, quiet=search.quiet),
+            hits=hits,
+            index=self._index,
+            indexer=self.indexer,
+            corpus=corpus,
+            shelf=self._shelf,
+            offload=offload,
+            sessions=self._sessions.reader if self._sessions is not None else None,
         )
 
     @classmethod
@@ -137,6 +182,8 @@ class AgentRuntime:
         offload: Offload,
         audit: Audit,
         recorded_origin: RecordedOrigin,
+        transcripts: TranscriptAccess = no_transcripts,
+        rows: Callable[[], SessionRows] = lambda: NO_ROWS,
     ) -> AgentRuntime:
         """Open the agent's index, repairing what needs it, and build everything over it."""
         if settings.workspace is None:
@@ -152,6 +199,19 @@ class AgentRuntime:
         )
         for repair in index.repairs:
             log.warning("repaired: %s", repair, extra={"agent": settings.id})
+        try:
+            sessions = await SessionRuntime.open(
+                settings,
+                provider_id=settings.provider_id,
+                directory=directory,
+                watch=watch,
+                embeddings=embeddings,
+                embedder=embedder,
+                offload=offload,
+            )
+        except BaseException:
+            await index.close()
+            raise
         return cls(
             settings=settings,
             index=index,
@@ -164,6 +224,9 @@ class AgentRuntime:
                 on_failure=embeddings.on_failure,
             ),
             offload=offload,
+            sessions=sessions,
+            transcripts=transcripts,
+            rows=rows,
             recorded_origin=recorded_origin,
             audit=audit,
         )
@@ -175,6 +238,8 @@ class AgentRuntime:
             asyncio.create_task(self.embeddings.run(), name="vectors"),
             asyncio.create_task(self._maintain(), name="maintenance"),
         ]
+        if self._sessions is not None:
+            self._tasks += self._sessions.start()
 
     async def refresh(
         self,
@@ -193,6 +258,8 @@ class AgentRuntime:
             self._shelf.clear()
             await self.indexer.purge()
         await self.embeddings.catch_up(whole=vectors)
+        if self._sessions is not None:
+            await self._sessions.refresh(rebuild=rebuild, purge=purge, vectors=vectors, progress=progress)
         _, files = self.health.ready()
         totals = self._index.view().total("memory")
         return {"files": files["indexed"], "units": totals.units, "blocks": totals.blocks}
@@ -212,11 +279,22 @@ class AgentRuntime:
             await self._index.close()
         except SidecarError as error:
             log.warning("the index did not close cleanly: %s", error.message)
+        if self._sessions is not None:
+            await self._sessions.close()
 
     async def _maintain(self) -> None:
         while True:
             await asyncio.sleep(MAINTAIN_SECONDS)
             try:
                 await self._index.maintain()
+                if self._sessions is not None:
+                    await self._sessions.maintain()
             except SidecarError as error:
                 log.warning("clean-up failed: %s", error.message)
+
+
+def transcript_rules(settings: AgentSettings) -> TranscriptRules:
+    """What the settings say about who may see an agent's transcripts."""
+    return TranscriptRules(
+        visibility=settings.sessions.visibility, sandboxed_access=settings.sandboxed_access
+    )

@@ -9,17 +9,16 @@ from sidecar.adapters.hit_filters import HitFilters
 from sidecar.adapters.legacy_provider import LegacyProvider, LegacyServices
 from sidecar.adapters.origin_classes import OriginClasses, RecordedOrigin, nothing_recorded
 from sidecar.corpus.scan import Corpus
-from sidecar.domain.memory import Source
 from sidecar.domain.provider import MemoryProvider
 from sidecar.index.agent_index import AgentIndex
+from sidecar.runtime.sessions import SessionRuntime
 from sidecar.service.audit import Audit
 from sidecar.service.embeddings import Embeddings
 from sidecar.service.indexing import Indexer
 from sidecar.service.offload import Offload
 from sidecar.service.search import SearchService
+from sidecar.service.workspace import TranscriptAccess, no_transcripts
 from sidecar.settings.model import AgentSettings
-
-INDEXED_SOURCES: tuple[Source, ...] = ("memory",)
 
 
 def file_managers(
@@ -34,6 +33,8 @@ def file_managers(
     refresh: Refresh,
     candidates: CandidateSource | None = None,
     filters: HitFilters | None = None,
+    transcripts: TranscriptAccess = no_transcripts,
+    sessions: SessionRuntime | None = None,
     recorded_origin: RecordedOrigin = nothing_recorded,
 ) -> FileShapedRuntime:
     """Where the file-shaped managers of one agent come from; without `filters`, no transcript leaves them."""
@@ -41,7 +42,7 @@ def file_managers(
         index=index,
         indexer=indexer,
         embeddings=embeddings,
-        sources=INDEXED_SOURCES,
+        sessions=sessions.status if sessions is not None else None,
     )
     return FileShapedRuntime(
         FileServices(
@@ -56,6 +57,7 @@ def file_managers(
             embeddings=embeddings,
             candidates=candidates,
             authorise=filters.authorise if filters is not None else None,
+            transcripts=transcripts,
         )
     )
 
@@ -79,5 +81,6 @@ def owning_provider(
             audit=audit,
             provider_id=settings.provider_id,
             sees=filters.sees if filters is not None else None,
+            view=managers.view,
         )
     )

@@ -8,6 +8,7 @@ import os
 import secrets
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -30,16 +31,17 @@ from sidecar.embedding.guarded import GuardedEmbedder
 from sidecar.host.sessions import HostSessions
 from sidecar.policy.access import READ_SCOPE
 from sidecar.policy.roster import visible_agents
-from sidecar.runtime.agent import AgentRuntime
+from sidecar.policy.transcripts import authoriser
+from sidecar.runtime.agent import AgentRuntime, transcript_rules
 from sidecar.runtime.embedders import make_embedder
 from sidecar.runtime.foreign import ForeignAgent
 from sidecar.runtime.stalls import StallMonitor
 from sidecar.service.audit import Audit
 from sidecar.service.leases import Leases
 from sidecar.service.offload import Offload
+from sidecar.service.workspace import TranscriptAccess
 from sidecar.settings.load import Loaded
 from sidecar.settings.model import AgentSettings, watched_roots
-from sidecar.settings.served import refuse_unserved
 from sidecar.settings.state import Endpoint, StateDirectory
 from sidecar.settings.tokens import TokenStore
 from sidecar.wire.rules import Params
@@ -87,7 +89,6 @@ class Sidecar:
     async def _open(self) -> None:
         settings = self._settings
         chosen = [a for a in settings.agents.values() if self._only is None or a.id == self._only]
-        refuse_unserved(self._loaded)
         roots = watched_roots(settings, home=Path.home())
         self._state = StateDirectory.open(settings.state_dir, roots=roots, agents=settings.agents)
         self._stack.enter_context(self._state.lock())
@@ -129,6 +130,15 @@ class Sidecar:
             offload=offload,
             audit=self._audit,
             recorded_origin=self.sessions.origins(agent.id).of,
+            transcripts=self._transcripts_of(agent),
+            rows=partial(self.sessions.rows, agent.id),
+        )
+
+    def _transcripts_of(self, agent: AgentSettings) -> TranscriptAccess:
+        """Each caller's view of an agent's transcripts, over the session rows of the moment (spec §5.4)."""
+        rules = transcript_rules(agent)
+        return lambda authority: authoriser(
+            authority, agent.id, rows=self.sessions.rows(agent.id), rules=rules
         )
 
     async def listen(self) -> int:
@@ -211,6 +221,8 @@ class Sidecar:
             in_work=self.dispatcher.in_work,
             stalls=self._stalls.count,
             longest_stall=self._stalls.longest,
+            allowed=self._audit.allowed,
+            denied=self._audit.denials(),
         )
 
 

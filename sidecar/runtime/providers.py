@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 BUILT_IN: Final[Mapping[str, str]] = {
     # One line for each provider of ours without an index, its object a `ProviderFactory`:
-    # "powercontext": "sidecar.adapters.powercontext:make",
+    "powercontext": "sidecar.adapters.powercontext:make",
 }
 
 

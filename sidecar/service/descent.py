@@ -7,21 +7,38 @@ from bisect import insort
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from sidecar.domain.memory import Hit
+from sidecar.index.entries import DocumentEntry
 from sidecar.ranking.collapse import LOOK_AHEAD, NEAR_SCORE, Collapse, Placed
 from sidecar.ranking.floor import Floor
 from sidecar.ranking.likeness import DEMOTED, Likeness, said
 from sidecar.service.ordering import Ranked
-from sidecar.service.showing import NoHit, Windows
+from sidecar.service.showing import NoHit
 from sidecar.text.prepare import CURATED
 
 _HELD_UNITS = 200
 """Of so many units of a ranking the files are read ahead of their turn."""
 _HELD_STRIDE = 20
+
+
+class Shows(Protocol):
+    """What makes hits of ranked units (`Windows`)."""
+
+    def show(self, ranked: Ranked) -> Hit | NoHit:
+        """The hit that starts from a unit, or why there is none."""
+        ...
+
+    def park(self) -> None:
+        """Hold less from here on."""
+        ...
+
+    def hold(self, entry: DocumentEntry) -> bool:
+        """Keep what `show` needs of a document as it was indexed; whether that was new. After `park`."""
+        ...
 
 
 class Descent:
@@ -43,7 +60,7 @@ class Descent:
         """What was taken so far."""
         return self._found.hits
 
-    def take(self, ranking: Iterator[Ranked], windows: Windows, most: int) -> None:
+    def take(self, ranking: Iterator[Ranked], windows: Shows, most: int) -> None:
         """Go down one more ranking until there are `most` hits, and a little further for their twins."""
         leg = _Leg(ranking, windows, self._floor, self._found, self._likeness, self.dropped)
         self._legs.append(leg)
@@ -99,7 +116,7 @@ class _Leg:
     def __init__(
         self,
         ranking: Iterator[Ranked],
-        windows: Windows,
+        windows: Shows,
         floor: Floor,
         found: Collapse,
         likeness: Likeness,

@@ -5,7 +5,7 @@ It holds caller paths and counts, never text, host paths or secrets.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -16,9 +16,7 @@ from sidecar.domain.provider import Health
 from sidecar.index.agent_index import AgentIndex
 from sidecar.service.embeddings import Embeddings
 from sidecar.service.indexing import Indexer
-
-MOST_NAMED = 100
-"""So many skipped files are named; the rest is counted."""
+from sidecar.service.session_status import SessionStatus, SourceCount, named
 
 
 class FileCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,15 +37,18 @@ class HealthReport:
         indexer: Indexer,
         watcher: Watcher,
         embeddings: Embeddings,
+        sessions: SessionStatus | None = None,
     ) -> None:
         self._index = index
         self._indexer = indexer
         self._watcher = watcher
         self._embeddings = embeddings
+        self._sessions = sessions
 
     async def report(self) -> Health:
         """The status word, why it is not `ready`, and the details."""
-        reasons = (*self._indexer.gaps(), *self._embeddings.gaps())
+        of_sessions = self._sessions.gaps() if self._sessions is not None else ()
+        reasons = (*self._indexer.gaps(), *self._embeddings.gaps(), *of_sessions)
         return Health(
             status="degraded" if reasons else "ready",
             message="; ".join(reasons) or None,
@@ -56,7 +57,10 @@ class HealthReport:
 
     def ready(self) -> tuple[bool, dict[str, object]]:
         """Whether the first scan is indexed, and the counts."""
-        return self._indexer.first_scan.is_set(), self._files()
+        if self._sessions is None:
+            return self._indexer.first_scan.is_set(), self._files()
+        both = self._indexer.first_scan.is_set() and self._sessions.ready
+        return both, {**self._files(), "transcripts": self._sessions.files()}
 
     @property
     def watching(self) -> Literal["events", "polling"]:
@@ -87,6 +91,13 @@ class HealthReport:
         noted = [Skipped(entry.path, note) for entry in entries for note in entry.notes]
         return {
             "files": self._files(),
+            "sourceCounts": [
+                {"source": count.source, "files": count.files, "chunks": count.chunks}
+                for count in (
+                    SourceCount(source="memory", files=total.files, chunks=total.units),
+                    *([self._sessions.count()] if self._sessions is not None else []),
+                )
+            ],
             "index": {
                 "generation": view.generation,
                 "units": total.units,
@@ -105,18 +116,11 @@ class HealthReport:
                 "filesRemoved": work.files_removed,
                 "blocksEmbedded": self._embeddings.embedded,
             },
-            "skipped": _named(skipped),
+            "skipped": named(skipped),
             "skippedCount": len(skipped),
-            "partlyIndexed": _named(noted),
-            "unreadable": _named(scan.unreadable if scan else ()),
-        }
-
-
-def _named(skipped: Iterable[Skipped]) -> list[dict[str, str]]:
-    named = []
-    for item in list(skipped)[:MOST_NAMED]:
-        named.append({"path": item.path, "reason": item.reason} | ({"hint": item.hint} if item.hint else {}))
-    return named
+            "partlyIndexed": named(noted),
+            "unreadable": named(scan.unreadable if scan else ()),
+        } | ({"sessions": self._sessions.details()} if self._sessions is not None else {})
 
 
 def _without_none(values: Mapping[str, object]) -> dict[str, object]:

@@ -7,6 +7,7 @@ is published last is what was seen last, and a file that vanished while it was e
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -15,22 +16,17 @@ from typing import Literal
 import msgspec
 
 from sidecar.corpus.rules import UNKNOWN_STATE
-from sidecar.corpus.scan import Corpus
 from sidecar.corpus.watch import Hints, Watcher
 from sidecar.domain.corpus import FileStamp, Scan, Skipped, SourceFile
-from sidecar.domain.errors import CorpusError
 from sidecar.index.agent_index import AgentIndex
-from sidecar.index.documents import IndexDocument
-from sidecar.index.entries import DocumentEntry
-from sidecar.service.documents import Unchanged, document_of
 from sidecar.service.embeddings import Embeddings
+from sidecar.service.feeds import Feed, Step
 from sidecar.service.offload import Offload
 
 log = logging.getLogger(__name__)
 
 BATCH_FILES = 128
 BATCH_BYTES = 1024 * 1024
-SETTLED_NS = 2_000_000_000
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
 Progress = Callable[[int, int], None]
@@ -47,13 +43,10 @@ class Work(msgspec.Struct):
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """What a look at the disk asks for: files to read, and paths that are gone."""
+    """What a look at the disk asks for: files to read, and caller paths that are gone."""
 
     read: tuple[SourceFile, ...]
     removed: tuple[str, ...]
-
-
-Outcome = IndexDocument | Unchanged | Skipped | str
 
 
 class Indexer:
@@ -62,13 +55,13 @@ class Indexer:
     def __init__(
         self,
         *,
-        corpus: Corpus,
+        feed: Feed,
         index: AgentIndex,
         watcher: Watcher,
         embeddings: Embeddings,
         offload: Offload,
     ) -> None:
-        self._corpus = corpus
+        self._feed = feed
         self._index = index
         self._watcher = watcher
         self._embeddings = embeddings
@@ -100,6 +93,7 @@ class Indexer:
 
     def look_again(self, paths: Collection[str] | None) -> None:
         """A search noticed that these files, or with None any, differ from the index: look at once."""
+        self._feed.doubt(paths or ())
         self._watcher.poke(paths)
 
     async def run(self) -> None:
@@ -136,7 +130,7 @@ class Indexer:
             self.phase = "scanning"
             began = time.perf_counter()
             try:
-                scan = await self._offload.run(self._corpus.scan)
+                scan = await self._offload.run(self._feed.scan)
                 cost = time.perf_counter() - began
                 self.last_scan = scan
                 self.work.scans += 1
@@ -160,12 +154,13 @@ class Indexer:
         async with self._turn:
             self.phase = "indexing"
             try:
-                found = await self._offload.run(lambda: [(path, self._corpus.look(path)) for path in paths])
-                known = self._index.view().paths
+                found = await self._offload.run(lambda: [(path, self._feed.look(path)) for path in paths])
+                view = self._index.view()
+                known = self._feed.known(view)
                 read = [
                     file
                     for _, file in found
-                    if isinstance(file, SourceFile) and _differs(known.get(file.path), file)
+                    if isinstance(file, SourceFile) and self._feed.differs(view, file)
                 ]
                 removed = [path for path, file in found if path in known and _is_gone(file)]
                 await self._apply(Changes(tuple(read), tuple(removed)), None)
@@ -188,15 +183,15 @@ class Indexer:
         self.pending = 0
 
     def _compare(self, scan: Scan) -> Changes:
-        known = self._index.view().paths
+        view = self._index.view()
         present = {file.path for file in scan.files}
         gone = tuple(
             path
-            for path in known
+            for path in self._feed.known(view)
             if path not in present
-            and not any(self._corpus.is_below(path, folder.path) for folder in scan.unreadable)
+            and not any(self._feed.is_below(path, folder.path) for folder in scan.unreadable)
         )
-        return Changes(tuple(file for file in scan.files if _differs(known.get(file.path), file)), gone)
+        return Changes(tuple(file for file in scan.files if self._feed.differs(view, file)), gone)
 
     async def _apply(self, changes: Changes, progress: Progress | None) -> int:
         total = len(changes.read)
@@ -204,7 +199,9 @@ class Indexer:
         changed = len(changes.removed)
         if changes.removed:
             self.work.files_removed += len(changes.removed)
-            await self._index.apply((), changes.removed, (), {})
+            view = self._index.view()
+            paths = [path for removed in changes.removed for path in self._feed.documents(view, removed)]
+            await self._index.apply((), paths, (), {})
         if total:
             self.phase = "indexing"
         for batch in _batches(changes.read):
@@ -216,47 +213,29 @@ class Indexer:
         return changed
 
     async def _apply_batch(self, batch: Sequence[SourceFile]) -> int:
-        known = self._index.view().paths
-        hashes = {file.path: known[file.path].content_hash for file in batch if file.path in known}
-        outcomes = await self._offload.run(
-            lambda: [self._read(file, hashes.get(file.path)) for file in batch]
-        )
-        documents = [outcome for outcome in outcomes if isinstance(outcome, IndexDocument)]
-        restamps = [
-            (outcome.path, outcome.stamp, outcome.settled)
-            for outcome in outcomes
-            if isinstance(outcome, Unchanged)
-        ]
-        gone = [outcome for outcome in outcomes if isinstance(outcome, str) and outcome in known]
-        for file, outcome in zip(batch, outcomes, strict=True):
+        for file in batch:
             self.skipped_reads.pop(file.path, None)
-            if isinstance(outcome, Skipped):
-                self.skipped_reads[file.path] = outcome
-        self.work.files_read += len(batch)
-        self.work.files_indexed += len(documents)
-        self.work.files_removed += len(gone)
-        vectors = await self._embeddings.immediate(
-            {block.hash: block.text for document in documents for block in document.blocks}
-        )
-        await self._index.apply(documents, gone, restamps, vectors)
-        return len(documents) + len(gone)
-
-    def _read(self, file: SourceFile, known_hash: bytes | None) -> Outcome:
-        """A document, "nothing changed", why it cannot be read, or the path of a file that is gone."""
+        changed = 0
+        steps = self._feed.steps(self._index.view(), batch)
         try:
-            read = self._corpus.read(file)
-        except CorpusError as error:
-            return Skipped(file.path, error.reason)
-        if read is None:
-            return file.path
-        # A file that changed a moment ago could change again within one tick of its clock, unseen.
-        settled = time.time_ns() - read.file.stamp.ctime_ns > SETTLED_NS and read.note != "changing"
-        return document_of(read, settled=settled, known_hash=known_hash)
+            while (step := await self._offload.run(lambda: next(steps, None))) is not None:
+                changed += await self._apply_step(step)
+        finally:
+            # A step that still runs in its thread after a cancellation is not waited for.
+            with contextlib.suppress(ValueError):
+                steps.close()
+        self.work.files_read += len(batch)
+        return changed
 
-
-def _differs(entry: DocumentEntry | None, file: SourceFile) -> bool:
-    """Whether a file has to be read: unknown, touched, or not yet settled when it was last read."""
-    return entry is None or entry.stamp != file.stamp or not entry.settled
+    async def _apply_step(self, step: Step) -> int:
+        for skipped in step.skipped:
+            self.skipped_reads[skipped.path] = skipped
+        blocks = {block.hash: block.text for document in step.documents for block in document.blocks}
+        vectors = await self._embeddings.immediate(blocks)
+        await self._index.apply(step.documents, step.removed, step.restamps, vectors)
+        self.work.files_indexed += step.files_indexed
+        self.work.files_removed += step.files_removed
+        return step.files_indexed + step.files_removed
 
 
 def _is_gone(file: SourceFile | Skipped | None) -> bool:

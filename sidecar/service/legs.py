@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 import numpy as np
@@ -77,14 +77,19 @@ def lexical_leg(view: View, source: Source, terms: Sequence[WeightedTerm], param
     )
 
 
-def vector_leg(view: View, vector: NDArray[np.float32] | None, parameters: Parameters) -> Spans:
-    """The blocks nearest to the query by meaning; none without a vector."""
+def vector_leg(
+    view: View,
+    vector: NDArray[np.float32] | None,
+    parameters: Parameters,
+    only: Collection[int] | None = None,
+) -> Spans:
+    """The blocks (of these documents) nearest to the query by meaning; none without a vector."""
     if vector is None:
         return NO_SPANS
     snapshot = view.vectors
     if snapshot is None:
         return NO_SPANS
-    rows, cosines = snapshot.search(vector, parameters.blocks)
+    rows, cosines = snapshot.search(vector, parameters.blocks, only)
     first = snapshot.first_unit[rows]
     return Spans(
         (snapshot.document_id[rows] << ORDINAL_BITS) | first, snapshot.last_unit[rows] - first + 1, cosines

@@ -6,7 +6,8 @@ import msgspec
 
 from sidecar.corpus.scan import Corpus
 from sidecar.domain.authority import CallerContext
-from sidecar.domain.memory import Page, SearchRequest
+from sidecar.domain.memory import Hit, Page, SearchRequest, Source
+from sidecar.domain.sessions import TranscriptAuthoriser
 from sidecar.index.agent_index import AgentIndex
 from sidecar.ranking.floor import DefaultFloor, StrictFloor
 from sidecar.service.cursors import CursorMint, binding
@@ -15,8 +16,9 @@ from sidecar.service.indexing import Indexer
 from sidecar.service.offload import Offload
 from sidecar.service.presence import Present
 from sidecar.service.search import SearchService
+from sidecar.service.session_reading import SessionReader
 from sidecar.service.shelf import Shelf
-from sidecar.service.walks import MOST_HITS, Walks
+from sidecar.service.walks import MOST_HITS, KeptHit, Walks
 from sidecar.text.annotations import normalise_project_key
 
 
@@ -34,6 +36,7 @@ class Pager:
         corpus: Corpus,
         shelf: Shelf,
         offload: Offload,
+        sessions: SessionReader | None = None,
     ) -> None:
         self._search = search
         self._walks = walks
@@ -43,21 +46,36 @@ class Pager:
         self._corpus = corpus
         self._shelf = shelf
         self._offload = offload
+        self._sessions = sessions
         self._mint = CursorMint()
 
-    async def page(self, request: SearchRequest, context: CallerContext) -> Page:
-        """The page that a request asks for; raises `CursorInvalid` and `CursorExpired`."""
+    def sources(self, request: SearchRequest) -> tuple[Source, ...]:
+        """The sources that a request covers."""
+        return self._search.sources(request)
+
+    async def page(
+        self, request: SearchRequest, context: CallerContext, transcripts: TranscriptAuthoriser | None = None
+    ) -> Page:
+        """The page that a request asks for; raises `CursorInvalid` and `CursorExpired`.
+
+        `transcripts` is the caller's view of them now; without it none is seen.
+        """
         bound_to = binding(context, request, self._search.sources(request))
         if request.cursor is None:
-            return await self._first(request, bound_to)
+            return await self._first(request, bound_to, transcripts)
         walk_id, position = self._mint.read(request.cursor, bound_to)
-        return await self._following(request, bound_to, walk_id, position)
+        return await self._following(request, bound_to, (walk_id, position), transcripts)
 
-    async def _first(self, request: SearchRequest, bound_to: bytes) -> Page:
+    async def _first(
+        self, request: SearchRequest, bound_to: bytes, transcripts: TranscriptAuthoriser | None
+    ) -> Page:
         floor = DefaultFloor() if request.min_score is None else StrictFloor(request.min_score)
         most = min(request.max_results, MOST_HITS)
         result = await self._search.search(
-            msgspec.structs.replace(request, max_results=most), floor, paged=most < MOST_HITS
+            msgspec.structs.replace(request, max_results=most),
+            floor,
+            paged=most < MOST_HITS,
+            transcripts=transcripts,
         )
         cursor = None
         if result.rest is not None:
@@ -71,8 +89,13 @@ class Pager:
         )
 
     async def _following(
-        self, request: SearchRequest, bound_to: bytes, walk_id: bytes, position: int
+        self,
+        request: SearchRequest,
+        bound_to: bytes,
+        at: tuple[bytes, int],
+        transcripts: TranscriptAuthoriser | None,
     ) -> Page:
+        walk_id, position = at
         walk = await self._walks.get(walk_id)
         begin = position - walk.first
         kept = walk.hits[begin : begin + request.max_results]
@@ -84,7 +107,9 @@ class Pager:
             projects=frozenset(map(normalise_project_key, request.active_project_keys or ())),
         )
         hits = await self._offload.run(
-            lambda: tuple(hit for each in kept if (hit := present.hit(each)) is not None)
+            lambda: tuple(
+                hit for each in kept if (hit := self._again(each, present, transcripts)) is not None
+            )
         )
         if present.unindexed:
             self._indexer.look_again(present.unindexed)
@@ -100,6 +125,22 @@ class Pager:
             coverage="partial" if partial else "complete",
             warning="; ".join(partial) or None,
         )
+
+    def _again(self, kept: KeptHit, present: Present, transcripts: TranscriptAuthoriser | None) -> Hit | None:
+        if kept.source != "sessions":
+            return present.hit(kept)
+        if self._sessions is None:
+            return None
+        places = (kept.place, *kept.twins)
+        found = [
+            hit
+            for place in places
+            if (hit := self._sessions.again(place.path, place.where, place.revision, transcripts)) is not None
+        ]
+        if not found:
+            return None
+        citations = tuple(citation for hit in found for citation in hit.citations)
+        return msgspec.structs.replace(found[0], score=kept.score, parts=kept.parts, citations=citations)
 
     async def close(self) -> None:
         """Forget every walk; cursors are expired from then on."""

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import datetime
 from collections.abc import Callable
+from functools import partial
 from unicodedata import normalize
 
 import msgspec
@@ -18,11 +19,13 @@ from numpy.typing import NDArray
 
 from sidecar.corpus.scan import Corpus
 from sidecar.domain.memory import Hit, SearchRequest, Source
+from sidecar.domain.sessions import TranscriptAuthoriser
 from sidecar.index.agent_index import AgentIndex
 from sidecar.index.view import View
 from sidecar.ranking.floor import Floor
 from sidecar.ranking.fusion import fuse
 from sidecar.ranking.parameters import DEFAULT, Parameters
+from sidecar.service.blend import Blend
 from sidecar.service.descent import Descent
 from sidecar.service.embeddings import Embeddings
 from sidecar.service.hits import HitMaker
@@ -30,9 +33,11 @@ from sidecar.service.indexing import Indexer
 from sidecar.service.legs import WeightedTerm, lexical_leg, vector_leg, weigh, weighted_words
 from sidecar.service.offload import Offload
 from sidecar.service.ordering import order
+from sidecar.service.session_search import SessionSearch, Visible
 from sidecar.service.shelf import Shelf
 from sidecar.service.showing import Windows
-from sidecar.text.terms import QUERY_TERMS, query_terms
+from sidecar.service.walks import Rest
+from sidecar.text.terms import QUERY_TERMS, QueryTerm, query_terms
 
 MOST_QUERY_CHARACTERS = 8192
 HELD_SECONDS = 0.001
@@ -50,16 +55,31 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     notices: tuple[str, ...] = ()
     hybrid: bool = False
     embedding_provider: str = "none"
-    rest: Descent | None = None
+    rest: Rest | None = None
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """What was seen of a source to be out of date: files that changed, and whether some came or went."""
+
+    source: Source
+    dropped: frozenset[str]
+    moved: bool
 
 
 class _Walked(msgspec.Struct, frozen=True):
-    """What one pass down the ranking gave: hits, files that changed, whether folders did, and the rest."""
+    """What one pass down the rankings gave: hits, what was seen of each source, and the rest."""
 
     hits: tuple[Hit, ...]
-    dropped: frozenset[str]
-    moved: bool
-    rest: Descent | None
+    seen: tuple[_Seen, ...]
+    rest: Rest | None
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """A query, ready for one source: its terms as rare as they are there."""
+
+    source: Source
+    terms: list[WeightedTerm]
+    visible: Visible | None = None
 
 
 class SearchService:
@@ -76,6 +96,7 @@ class SearchService:
         embeddings: Embeddings,
         offload: Offload,
         search_sources: tuple[Source, ...],
+        sessions: SessionSearch | None = None,
         today: Callable[[], datetime.date] = datetime.date.today,
         parameters: Parameters = DEFAULT,
     ) -> None:
@@ -87,6 +108,7 @@ class SearchService:
         self._embeddings = embeddings
         self._offload = offload
         self._search_sources = search_sources
+        self._sessions = sessions
         self._today = today
         self._parameters = parameters
         self._running = 0
@@ -103,21 +125,31 @@ class SearchService:
             async with asyncio.timeout(most_seconds):
                 await self._quiet.wait()
 
-    async def search(self, request: SearchRequest, floor: Floor, *, paged: bool = False) -> SearchResult:
+    async def search(
+        self,
+        request: SearchRequest,
+        floor: Floor,
+        *,
+        paged: bool = False,
+        transcripts: TranscriptAuthoriser | None = None,
+    ) -> SearchResult:
         """The hits of a query that the floor keeps. No text is an error; mere signs find nothing.
 
-        `paged` asks for the rest of the ranking too, should there be more hits than asked for.
+        `paged` asks for the rest of the ranking too, should there be more hits than asked for. Without
+        `transcripts` none of them is seen.
         """
         self._running += 1
         self._quiet.clear()
         try:
-            return await self._search(request, floor, paged)
+            return await self._search(request, floor, paged, transcripts)
         finally:
             self._running -= 1
             if not self._running:
                 self._quiet.set()
 
-    async def _search(self, request: SearchRequest, floor: Floor, paged: bool) -> SearchResult:
+    async def _search(
+        self, request: SearchRequest, floor: Floor, paged: bool, transcripts: TranscriptAuthoriser | None
+    ) -> SearchResult:
         # Normalised before it is cut: some single characters stand for a whole phrase.
         query = normalize("NFKC", request.query[:MOST_QUERY_CHARACTERS])[:MOST_QUERY_CHARACTERS]
         terms = query_terms(query)
@@ -126,69 +158,126 @@ class SearchService:
             notices.append(f"only the first {MOST_QUERY_CHARACTERS} characters of the query were used")
         if len(terms) >= QUERY_TERMS:
             notices.append(f"only {QUERY_TERMS} distinct terms of the query were used")
-        partial = list(self._indexer.gaps())
-        view = self._index.view()
         sources = self.sources(request)
-        weighted = weigh(view, sources, terms)
+        gaps = list(self._indexer.gaps()) if "memory" in sources else []
+        if "sessions" in sources and self._sessions is not None and transcripts is not None:
+            gaps += self._sessions.gaps()
+        view = self._index.view()
+        asked = await self._prepared(view, sources, terms, transcripts)
         vector = None
         hybrid = self._embeddings.enabled and not request.lexical_only
-        if hybrid and weighted:
-            meaning = await self._embeddings.of_query(view, query, weighted_words(query, weighted))
+        if hybrid and asked and terms:
+            # One vector serves both sources: they are embedded by the same model.
+            words = weighted_words(query, asked[0].terms)
+            meaning = await self._embeddings.of_query(view, query, words)
             vector = meaning.vector
             hybrid = vector is not None
-            partial += meaning.gaps
-        walked = await self._offload.run(
-            lambda: self._walk(view, sources, weighted, vector, request, floor, paged)
-        )
-        partial += self._noticed(walked)
+            gaps += meaning.gaps
+        walked = await self._offload.run(lambda: self._walk(view, asked, vector, request, floor, paged))
+        for seen in walked.seen:
+            gaps += self._noticed(seen)
         return SearchResult(
             hits=walked.hits,
-            partial=tuple(dict.fromkeys(partial)),
+            partial=tuple(dict.fromkeys(gaps)),
             notices=tuple(notices),
             hybrid=hybrid,
             embedding_provider=self._embeddings.provider,
             rest=walked.rest,
         )
 
-    def _noticed(self, walked: _Walked) -> list[str]:
+    async def _prepared(
+        self,
+        view: View,
+        sources: tuple[Source, ...],
+        terms: list[QueryTerm],
+        transcripts: TranscriptAuthoriser | None,
+    ) -> list[_Asked]:
+        """The query for each source that is searched; the first one's words make the vector."""
+        asked: list[_Asked] = []
+        for source in dict.fromkeys(sources):
+            if source == "memory":
+                asked.append(_Asked(source, weigh(view, ("memory",), terms)))
+            elif self._sessions is not None and transcripts is not None:
+                ask = partial(_asked_of, self._sessions, transcripts, terms)
+                asked.append(await self._offload.run(ask))
+        return asked
+
+    def _noticed(self, seen: _Seen) -> list[str]:
         """What the search saw to be out of date is looked at again at once, and said."""
-        if walked.moved:
+        if seen.source == "sessions":
+            sessions = self._sessions
+            return [] if sessions is None else sessions.noticed(seen.dropped, moved=seen.moved)
+        if seen.moved:
             self._indexer.look_again(None)
-        elif walked.dropped:
-            self._indexer.look_again(walked.dropped)
-        if walked.dropped:
-            return [f"{len(walked.dropped)} files changed since they were indexed; their hits were left out"]
-        return ["files came or went; they are being indexed"] if walked.moved else []
+        elif seen.dropped:
+            self._indexer.look_again(seen.dropped)
+        if seen.dropped:
+            return [f"{len(seen.dropped)} files changed since they were indexed; their hits were left out"]
+        return ["files came or went; they are being indexed"] if seen.moved else []
 
     def _walk(
         self,
         view: View,
-        sources: tuple[Source, ...],
-        terms: list[WeightedTerm],
+        asked: list[_Asked],
         vector: NDArray[np.float32] | None,
         request: SearchRequest,
         floor: Floor,
         paged: bool,
     ) -> _Walked:
-        descent = Descent(floor)
-        moved = self._corpus.folders_changed(self._indexer.folders)
-        for source in sources if terms else ():
-            words = lexical_leg(view, source, terms, self._parameters)
-            blocks = vector_leg(view, vector, self._parameters)
-            scored = fuse(words.units, words.passages, blocks, words.attainable, self._parameters)
-            ranking = order(
-                view,
-                scored,
-                query=request.query,
-                today=self._today(),
-                projects=request.active_project_keys,
-                parameters=self._parameters,
-            )
-            windows = Windows(scored=scored, shelf=self._shelf, hits=self._hits, hybrid=vector is not None)
-            descent.take(ranking, windows, request.max_results)
-        hits, dropped = descent.hits, frozenset(descent.dropped)
-        more = paged and len(hits) >= request.max_results and descent.has_more()
+        descents: list[Descent] = []
+        seen: list[_Seen] = []
+        for each in asked:
+            if each.visible is not None and self._sessions is not None:
+                descent = self._sessions.descend(
+                    each.visible,
+                    each.terms,
+                    vector,
+                    request,
+                    floor,
+                    today=self._today(),
+                    parameters=self._parameters,
+                )
+                moved = self._sessions.moved()
+            else:
+                descent = self._descend(view, each.terms, vector, request, floor)
+                moved = self._corpus.folders_changed(self._indexer.folders)
+            seen.append(_Seen(each.source, frozenset(descent.dropped), moved))
+            descents.append(descent)
+        rest: Rest = descents[0] if len(descents) == 1 else Blend(descents, request.max_results)
+        hits = rest.hits
+        more = paged and len(hits) >= request.max_results and rest.has_more()
         if more:
-            descent.park()
-            descent.hold(HELD_SECONDS)
-        return _Walked(hits, dropped, moved, descent if more else None)
+            rest.park()
+            rest.hold(HELD_SECONDS)
+        return _Walked(hits, tuple(seen), rest if more else None)
+
+    def _descend(
+        self,
+        view: View,
+        terms: list[WeightedTerm],
+        vector: NDArray[np.float32] | None,
+        request: SearchRequest,
+        floor: Floor,
+    ) -> Descent:
+        descent = Descent(floor)
+        if not terms:
+            return descent
+        words = lexical_leg(view, "memory", terms, self._parameters)
+        blocks = vector_leg(view, vector, self._parameters)
+        scored = fuse(words.units, words.passages, blocks, words.attainable, self._parameters)
+        ranking = order(
+            view,
+            scored,
+            query=request.query,
+            today=self._today(),
+            projects=request.active_project_keys,
+            parameters=self._parameters,
+        )
+        windows = Windows(scored=scored, shelf=self._shelf, hits=self._hits, hybrid=vector is not None)
+        descent.take(ranking, windows, request.max_results)
+        return descent
+
+
+def _asked_of(sessions: SessionSearch, transcripts: TranscriptAuthoriser, terms: list[QueryTerm]) -> _Asked:
+    visible = sessions.visible(transcripts)
+    return _Asked("sessions", sessions.weigh(visible, terms), visible)

@@ -16,6 +16,7 @@ import msgspec
 
 from sidecar.domain.errors import CursorExpired, ProviderFailed
 from sidecar.domain.memory import Citation, LineRange, ScoreParts, Source
+from sidecar.service.blend import Blend
 from sidecar.service.cursors import new_walk_id
 from sidecar.service.descent import Descent
 from sidecar.service.offload import Offload
@@ -35,6 +36,10 @@ HOLD_SECONDS = 0.005
 LONGEST_WAIT_SECONDS = 0.02
 
 EXPIRED = "this memory cursor has expired; search again"
+
+
+Rest = Descent | Blend
+"""What is left of a search."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -64,8 +69,8 @@ class KeptHit(msgspec.Struct, frozen=True, kw_only=True):
 class Walk:
     """The hits of one search from `first` on (0 is the best hit). `hits` is complete once `written`."""
 
-    def __init__(self, rest: Descent, *, partial: tuple[str, ...], began: float) -> None:
-        self.rest: Descent | None = rest
+    def __init__(self, rest: Rest, *, partial: tuple[str, ...], began: float) -> None:
+        self.rest: Rest | None = rest
         self.first = len(rest.hits)
         self.partial = partial
         self.began = began
@@ -97,7 +102,7 @@ class Walks:
         self._writer: asyncio.Task[None] | None = None
         self._closed = False
 
-    def begin(self, rest: Descent, partial: tuple[str, ...]) -> bytes:
+    def begin(self, rest: Rest, partial: tuple[str, ...]) -> bytes:
         """Keep what is left of a search; gives the walk's id."""
         self._sweep()
         walk_id = new_walk_id()
@@ -193,7 +198,7 @@ class Walks:
             self._drop(next(iter(self._used)))
 
 
-def _written(rest: Descent, first: int, steps: int) -> tuple[KeptHit, ...] | None:
+def _written(rest: Rest, first: int, steps: int) -> tuple[KeptHit, ...] | None:
     """Go on for some steps; all hits from `first` on once there are no more, else None."""
     if rest.advance(MOST_HITS, steps):
         return None

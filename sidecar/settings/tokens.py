@@ -157,21 +157,38 @@ def _is_damaged(path: Path) -> bool:
 
 def read_secret(token: TokenSettings, environ: Mapping[str, str] = os.environ) -> str:
     """The secret of one token; raises `SettingsError` that names token and source."""
-    if token.secret_file is not None:
-        secret, where = _read_file(token.name, token.secret_file), str(token.secret_file)
+    return read_named_secret(
+        f"tokens.{token.name}",
+        secret_env=token.secret_env,
+        secret_file=token.secret_file,
+        environ=environ,
+        shortest=SHORTEST_SECRET,
+    )
+
+
+def read_named_secret(
+    key: str,
+    *,
+    secret_env: str | None,
+    secret_file: Path | None,
+    environ: Mapping[str, str],
+    shortest: int,
+) -> str:
+    """The secret in a file or else in an environment variable; raises `SettingsError` that names `key`.
+
+    It must be printable ASCII of at least `shortest` bytes, and a file must be readable by its owner only.
+    """
+    if secret_file is not None:
+        secret, where = _read_file(key, secret_file), str(secret_file)
     else:
-        where = f"environment variable {token.secret_env}"
-        secret = environ.get(token.secret_env or "", "").strip()
+        where = f"environment variable {secret_env}"
+        secret = environ.get(secret_env or "", "").strip()
         if not secret:
-            raise SettingsError(f"tokens.{token.name}: {where} is not set")
-    if len(secret.encode("utf-8", "surrogateescape")) < SHORTEST_SECRET:
-        raise SettingsError(
-            f"tokens.{token.name}: {where} accepts at least {SHORTEST_SECRET} bytes, the secret is shorter"
-        )
+            raise SettingsError(f"{key}: {where} is not set")
+    if len(secret.encode("utf-8", "surrogateescape")) < shortest:
+        raise SettingsError(f"{key}: {where} accepts at least {shortest} bytes, the secret is shorter")
     if not _HEADER_SAFE.match(secret):
-        raise SettingsError(
-            f"tokens.{token.name}: {where} accepts printable ASCII without spaces, the secret has others"
-        )
+        raise SettingsError(f"{key}: {where} accepts printable ASCII without spaces, the secret has others")
     return secret
 
 
@@ -206,35 +223,34 @@ def client_secret(
     raise faults[0]
 
 
-def _read_file(name: str, path: Path) -> str:
+def _read_file(key: str, path: Path) -> str:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a path"
-        raise SettingsError(f"tokens.{name}: {path} cannot be read: {reason}") from error
+        raise SettingsError(f"{key}: {path} cannot be read: {reason}") from error
     try:
         # The open file is what is judged and read, so it cannot be swapped in between.
-        _judge(name, path, os.fstat(descriptor))
+        _judge(key, path, os.fstat(descriptor))
         content = os.read(descriptor, LARGEST_SECRET_FILE + 1)
     except OSError as error:
-        raise SettingsError(f"tokens.{name}: {path} cannot be read: {error.strerror}") from error
+        raise SettingsError(f"{key}: {path} cannot be read: {error.strerror}") from error
     finally:
         os.close(descriptor)
     if len(content) > LARGEST_SECRET_FILE:
-        raise SettingsError(f"tokens.{name}: {path} accepts at most {LARGEST_SECRET_FILE} bytes")
+        raise SettingsError(f"{key}: {path} accepts at most {LARGEST_SECRET_FILE} bytes")
     return content.decode("ascii", "surrogateescape").strip()
 
 
-def _judge(name: str, path: Path, status: os.stat_result) -> None:
+def _judge(key: str, path: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise SettingsError(f"tokens.{name}: {path} is not a regular file")
+        raise SettingsError(f"{key}: {path} is not a regular file")
     if status.st_mode & 0o077:
         raise SettingsError(
-            f"tokens.{name}: {path} is readable by others "
-            f"(mode {stat.S_IMODE(status.st_mode):04o}): chmod 600 it"
+            f"{key}: {path} is readable by others (mode {stat.S_IMODE(status.st_mode):04o}): chmod 600 it"
         )
     if status.st_uid not in (os.geteuid(), 0):
-        raise SettingsError(f"tokens.{name}: {path} belongs to another user")
+        raise SettingsError(f"{key}: {path} belongs to another user")
 
 
 def _digest(secret: str) -> bytes:

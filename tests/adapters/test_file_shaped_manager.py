@@ -166,4 +166,4 @@ async def test_a_wired_filter_decides_and_is_given_the_hits_themselves(runtime: 
     hits = (await runtime.manager("cli").search("garage", FileSearch(min_score=0))).hits
     told = FileShapedRuntime(dataclasses.replace(runtime._services, authorise=nothing))  # type: ignore[arg-type]
     assert await told.admitted(HitFilter(agent_id="main", hits=hits)) == hits[1:]
-    assert await runtime.admitted(HitFilter(agent_id="main", hits=hits)) == hits
+    assert tuple(await runtime.admitted(HitFilter(agent_id="main", hits=hits))) == hits

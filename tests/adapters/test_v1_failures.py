@@ -40,6 +40,9 @@ class Runtime:
     def __init__(self, manager: Failing) -> None:
         self._manager = manager
 
+    def view(self, authority: object) -> None:
+        """No transcripts here."""
+
     def manager(self, purpose: str) -> Failing:
         assert purpose == "cli"
         return self._manager

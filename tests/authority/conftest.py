@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import urllib.error
@@ -73,10 +74,65 @@ class World:
     def log(self) -> str:
         return str(self._launcher.log())
 
+    async def report(self, agent: str) -> None:
+        """Report every session of an agent."""
+        answer = await self.call("host", "session.replace", {"agentId": agent, "rows": session_rows(agent)})
+        assert answer.status == 200
+
     async def call(self, token: str | None, method: str, params: object) -> Answer:
         """A call with a token of the table, or without any."""
         secret = None if token is None else SECRETS[token]
         return await asyncio.to_thread(ask, self.service.url, method, params, secret=secret)
+
+
+VISIBILITY = {"pro": "tree", "project-secret": "agent"}
+# Session: its number, what its row says beside its key, and what its file's name ends with; no row: None.
+SESSIONS: dict[str, tuple[int, dict[str, Any] | None, str]] = {
+    "main": (1, {"chatType": "direct"}, ""),
+    "ann": (2, {"chatType": "direct"}, ""),
+    "group": (3, {"chatType": "group"}, ""),
+    "sub": (4, {"parent": "main", "spawnedBySenderIsOwner": True}, ""),
+    "gsub": (5, {"parent": "group", "spawnedBySenderIsOwner": True}, ""),
+    "hidden": (6, {"chatType": "direct", "incognito": True}, ""),
+    "lost": (7, None, ""),
+    "gone": (8, {"chatType": "direct"}, ".deleted.2026-03-04T05-06-07.000Z"),
+}
+
+
+def session_id(name: str) -> str:
+    return f"{SESSIONS[name][0]:08x}-0000-4000-8000-000000000000"
+
+
+def transcript_of(name: str) -> str:
+    """The file name of a session's transcript."""
+    return f"{session_id(name)}.jsonl{SESSIONS[name][2]}"
+
+
+def session_rows(agent: str) -> list[dict[str, Any]]:
+    """The rows that a host reports of an agent."""
+    rows = []
+    for name, (_, said, _) in SESSIONS.items():
+        if said is None:
+            continue
+        row = {"sessionKey": f"agent:{agent}:{name}", "sessionId": session_id(name)} | said
+        parent = row.pop("parent", None)
+        if parent is not None:
+            row |= {"parentSessionKey": f"agent:{agent}:{parent}", "parentSessionId": session_id(parent)}
+        rows.append(row)
+    return rows
+
+
+def plant_transcripts(root: Path) -> None:
+    """One transcript a session, whose words name it."""
+    for agent, name in itertools.product(AGENTS, SESSIONS):
+        path = root / f"{agent}-sessions" / transcript_of(name)
+        path.parent.mkdir(exist_ok=True)
+        said = {"role": "user", "content": f"The lantern of talk-{agent}-{name} was lit."}
+        lines = [
+            {"type": "session", "version": 4, "id": session_id(name), "timestamp": "2026-03-04T05:06:07Z"},
+            {"type": "message", "id": "1", "timestamp": "2026-03-04T05:06:08Z", "message": said},
+        ]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 def plant(root: Path) -> None:
@@ -108,8 +164,12 @@ def plant(root: Path) -> None:
 def world(session_launcher: Any) -> World:
     root: Path = session_launcher.directory / "agents"
     plant(root)
+    plant_transcripts(root)
     lines = ['[embeddings]\nprovider = "none"\n']
-    lines += [f'[agents.{agent}]\nworkspace = "{root / agent}"\n' for agent in AGENTS]
+    for agent in AGENTS:
+        lines.append(f'[agents.{agent}]\nworkspace = "{root / agent}"\n')
+        lines.append(f'[agents.{agent}.sessions]\nenabled = true\ndirectory = "{root / agent}-sessions"\n')
+        lines.append(f'visibility = "{VISIBILITY[agent]}"\n')
     environment = {}
     for name, (role, scopes, agents) in TOKENS.items():
         variable = f"SECRET_{name.upper().replace('-', '_')}"

@@ -66,6 +66,15 @@ def test_notes_that_would_not_be_found_are_named(run: Run, home: Path) -> None:
     ]
 
 
+def test_transcripts_that_are_switched_on_and_not_there_are_named(run: Run, home: Path) -> None:
+    text = '[agents.main]\nworkspace = "ws"\n[agents.main.sessions]\nenabled = true\ndirectory = "talks"\n'
+    _, found = findings(run, home, text)
+    action = "create it or correct agents.main.sessions.directory"
+    assert bad(found) == [("transcripts main", "warning", action)]
+    (home / "talks").mkdir()
+    assert bad(findings(run, home, text)[1]) == []
+
+
 def test_a_folder_without_memory_is_doubted(run: Run, home: Path) -> None:
     shutil.rmtree(home / "ws")
     (home / "ws").mkdir()

@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "powercontext"))
 
 from callers import Running
 from counting import Counting

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -23,6 +24,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     that goes on ends with a notice. `host_trusted`: notes go to whoever the host opened for (spec
     §5.4, legacy). `files`: v1 is answered. `entry_point` is what has to be installed. `around` runs whatever
     the provider asks while its service runs, in a folder of its own, and gives lines of configuration.
+    `partitions`: a search that names a project covers that project alone.
     """
 
     name: str
@@ -38,6 +40,29 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     files: bool = True
     entry_point: str | None = None
     around: Callable[[Path], AbstractAsyncContextManager[str]] | None = None
+    partitions: bool = False
+
+
+@asynccontextmanager
+async def powercontext_store(directory: Path) -> AsyncIterator[str]:
+    """A store on loopback whose records are the garage notes and the handbook."""
+    from store_stub import Record, StoreStub
+
+    stub = StoreStub(server_id="store")
+    await stub.start()
+    stub.scopes["openclaw:agent:main"] = "scp_main"
+    key = {"external_id": "openclaw:agent:main", "integration": "openclaw-sidecar", "kind": "agent"}
+    stub.bindings[json.dumps(key, sort_keys=True)] = "scp_main"
+    lines = [line for line in "".join(NOTES.values()).splitlines() if "arage" in line]
+    for number, text in enumerate((NOTES["memory/handbook.md"].strip(), *lines)):
+        stub.records[f"art_{number}"] = Record(f"art_{number}", "scp_main", [("fact", text)])
+    token = directory / "token"
+    token.touch(mode=0o600)
+    token.write_text(stub.token)
+    try:
+        yield f'[agents.main.powercontext]\nendpoint = "{stub.url}"\ntoken_file = "{token}"\n'
+    finally:
+        await stub.stop()
 
 
 SUBJECTS = (
@@ -64,5 +89,14 @@ SUBJECTS = (
         missing="r/none",
         files=False,
         entry_point="awkward:make",
+    ),
+    Subject(
+        name="powercontext",
+        provider_id="powercontext",
+        handbook="store/art_0",
+        missing="store/art_none",
+        files=False,
+        around=powercontext_store,
+        partitions=True,
     ),
 )

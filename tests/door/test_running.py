@@ -126,6 +126,10 @@ async def test_metrics_show_calls_by_outcome_their_times_and_how_the_index_stand
     assert seen["files", "main", "pending"] == 0
     assert seen["watch_polling", "main"] in (0, 1)
     assert seen["calls_in_work",] == 0
+    assert seen["access_allowed_total",] >= before["access_allowed_total",] + 1
+    assert (await fetch(served, "/metrics", "x" * 40))[0] == 401
+    denied = ("access_denied_total", "token-mismatch")
+    assert (await figures(served))[denied] == seen.get(denied, 0) + 1
     assert seen["loop_stall_longest_seconds",] >= 0
     assert seen["loop_stalls_total",] >= 0
     assert seen["process_resident_memory_bytes",] > 1_000_000

@@ -46,9 +46,10 @@ def modules() -> dict[str, Path]:
     spec = importlib.util.find_spec("sidecar.adapters")
     assert spec is not None
     for location in spec.submodule_search_locations or ():
-        for path in Path(location).glob("*.py"):
-            name = "sidecar.adapters" if path.stem == "__init__" else f"sidecar.adapters.{path.stem}"
-            found[name] = path
+        for path in sorted(Path(location).rglob("*.py")):
+            parts = path.relative_to(location).with_suffix("").parts
+            dotted = [part for part in parts if part != "__init__"]
+            found[".".join(["sidecar.adapters", *dotted])] = path
     return found
 
 

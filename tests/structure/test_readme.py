@@ -9,10 +9,15 @@ from typing import Any
 
 import pytest
 
-from sidecar.api.memory_methods import MemoryMethods
+from sidecar.api.app import build_app
+from sidecar.api.dispatch import Dispatcher
+from sidecar.api.door import Door
+from sidecar.api.metrics import Figures
+from sidecar.api.websocket import Sockets
 from sidecar.cli import cli
 from sidecar.domain import errors
 from sidecar.settings.keys import ENVIRONMENT, FIELDS
+from sidecar.wire.methods import METHODS
 
 REPOSITORY = Path(__file__).parents[2]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
@@ -49,7 +54,7 @@ def test_every_command_is_in_the_readme(command: str) -> None:
     assert re.search(rf"^\| `{command}[ `]", README, re.MULTILINE)
 
 
-@pytest.mark.parametrize("method", sorted(MemoryMethods({}, None).table()))
+@pytest.mark.parametrize("method", sorted(METHODS))
 def test_every_method_is_in_the_readme(method: str) -> None:
     assert f"| `{method}` |" in README
 
@@ -57,8 +62,24 @@ def test_every_method_is_in_the_readme(method: str) -> None:
 def test_every_error_code_that_can_be_sent_is_in_the_readme() -> None:
     classes = [value for value in vars(errors).values() if isinstance(value, type)]
     codes = {cls.details_code for cls in classes if issubclass(cls, errors.SidecarError)} - {None}
-    unsent = {"CURSOR_INVALID", "CURSOR_EXPIRED"}  # no paging in this version
-    assert {code for code in codes - unsent if code not in README} == set()
+    assert {code for code in codes if code not in README} == set()
+
+
+def test_every_route_is_in_the_readme() -> None:
+    door = Door(match=lambda _: None, allowed_hosts=(), allowed_origins=())
+    dispatcher = Dispatcher({})
+    sockets = Sockets(door=door, dispatcher=dispatcher)
+    app = build_app(
+        door=door,
+        dispatcher=dispatcher,
+        readiness=lambda _: (True, {}),
+        sockets=sockets,
+        figures=lambda: Figures(agents={}, in_work=0, stalls=0, longest_stall=0.0),
+    )
+    routes = {route.resource.canonical for route in app.router.routes() if route.resource is not None}
+    assert routes >= {"/rpc", "/ws", "/metrics"}
+    shown = set(re.findall(r"^\| `(?:GET|POST) (/[^`]*)`", README, re.MULTILINE))
+    assert routes == shown
 
 
 def test_every_setting_is_in_the_example_file() -> None:

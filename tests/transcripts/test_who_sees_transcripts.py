@@ -1,0 +1,157 @@
+"""Who sees transcripts: what the authoriser says, asked again for every page and read (spec §5.4, §5.5)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transcript_follower import Only
+
+from sidecar.domain.authority import (
+    Authority,
+    CallerContext,
+    Conversation,
+    HostOperation,
+    Operator,
+    OwnerPrivate,
+    Session,
+)
+from sidecar.domain.errors import AccessDenied
+from sidecar.domain.file_shaped import FileSearch
+from sidecar.domain.memory import Found, GetRequest, NotFound, Reference, SearchRequest
+from sidecar.domain.sessions import TranscriptAuthoriser
+from sidecar.runtime.agent import AgentRuntime
+from sidecar.service.audit import Audit
+from sidecar.service.hits import none_recorded
+from sidecar.service.offload import Offload
+from sidecar.settings.model import AgentSettings, EmbeddingSettings, SessionsSettings, WatchSettings
+
+BOTH = ("memory", "sessions")
+OPERATOR = Operator(scopes=("operator.read",))
+OWNER = Session(session_key="agent:main:main", sandboxed=False, audience=OwnerPrivate(agent_id="main"))
+GUEST = Session(
+    session_key="agent:main:group",
+    sandboxed=False,
+    audience=Conversation(agent_id="main", session_key="agent:main:group", session_id="group"),
+)
+HOST = HostOperation(operation="status")
+
+
+class Access:
+    """What each caller may see, to be changed between calls."""
+
+    def __init__(self) -> None:
+        self.of: dict[Authority, TranscriptAuthoriser] = {}
+
+    def __call__(self, authority: Authority) -> TranscriptAuthoriser | None:
+        return self.of.get(authority)
+
+
+class Agent:
+    """One agent over two notes and three transcripts."""
+
+    def __init__(self, runtime: AgentRuntime, access: Access) -> None:
+        self.runtime = runtime
+        self.access = access
+
+    async def handle(self, authority: Authority) -> Any:
+        context = CallerContext(authority=authority, assert_current=lambda: None, identity="test")
+        return await self.runtime.provider.open("main", context, "default")
+
+    async def search(self, authority: Authority, query: str = "zeppelin", **more: Any) -> Any:
+        request = SearchRequest(query=query, sources=BOTH, min_score=0.0, **more)
+        return await (await self.handle(authority)).search(request)
+
+    async def get(self, authority: Authority, path: str) -> Any:
+        reference = Reference(provider_id="memory-sidecar", id=path)
+        return await (await self.handle(authority)).get(GetRequest(reference=reference))
+
+
+@pytest.fixture
+async def agent(tmp_path: Path, say: Any, jsonl: Any) -> AsyncIterator[Agent]:
+    workspace, sessions, state = tmp_path / "workspace", tmp_path / "sessions", tmp_path / "state"
+    for folder in (workspace, sessions, state):
+        folder.mkdir()
+    (workspace / "MEMORY.md").write_text("- The zeppelin is blue.\n- The zeppelin is late.\n")
+    for name in ("main", "group", "other"):
+        talk = [say("user", f"{name} zeppelin talk {n}") for n in range(3)]
+        (sessions / f"{name}.jsonl").write_bytes(jsonl(*talk))
+    access, offload = Access(), Offload(2)
+    runtime = await AgentRuntime.open(
+        AgentSettings(
+            id="main", workspace=workspace, sessions=SessionsSettings(directory=sessions, enabled=True)
+        ),
+        directory=state,
+        watch=WatchSettings(),
+        embeddings=EmbeddingSettings(provider="none"),
+        embedder=None,
+        offload=offload,
+        audit=Audit(),
+        recorded_origin=none_recorded,
+        transcripts=access,
+    )
+    await runtime.refresh()
+    yield Agent(runtime, access)
+    await runtime.close()
+    offload.close()
+
+
+def paths(page: Any) -> set[str]:
+    return {hit.path for hit in page.hits}
+
+
+async def test_without_an_authoriser_transcripts_are_withheld_and_notes_stay(agent: Agent) -> None:
+    assert paths(await agent.search(OWNER)) == {"MEMORY.md"}
+    assert isinstance(await agent.get(OWNER, "sessions/main/main.jsonl"), NotFound)
+
+
+async def test_a_conversation_sees_its_own_transcript_and_no_note(agent: Agent) -> None:
+    agent.access.of[GUEST] = Only("group")
+    page = await agent.search(GUEST)
+    assert paths(page) == {"sessions/main/group.jsonl"}
+    assert page.warning == (
+        "memory-sidecar: stored memories were not searched: this session has no owner-private memory audience"
+    )
+    assert isinstance(await agent.get(GUEST, "sessions/main/group.jsonl"), Found)
+    for hidden in ("sessions/main/main.jsonl", "sessions/main/none.jsonl"):
+        assert isinstance(await agent.get(GUEST, hidden), NotFound)
+    with pytest.raises(AccessDenied):
+        await agent.get(GUEST, "MEMORY.md")
+
+
+async def test_a_host_operation_sees_nothing_and_is_told_why(agent: Agent) -> None:
+    page = await agent.search(HOST)
+    assert page.hits == ()
+    assert "host operations cannot read stored memories" in page.warning
+    for path in ("sessions/main/main.jsonl", "MEMORY.md"):
+        with pytest.raises(AccessDenied):
+            await agent.get(HOST, path)
+
+
+async def test_a_sight_that_ends_between_two_pages_ends_there(agent: Agent) -> None:
+    agent.access.of[OWNER] = Only("main", "group", "other")
+    first = await agent.search(OWNER, max_results=1)
+    assert first.next_cursor is not None
+    agent.access.of[OWNER] = Only("main")
+    seen: list[Any] = []
+    cursor = first.next_cursor
+    while cursor is not None:
+        page = await agent.search(OWNER, max_results=1, cursor=cursor)
+        seen += page.hits
+        cursor = page.next_cursor
+    assert {hit.path for hit in seen} <= {"MEMORY.md", "sessions/main/main.jsonl"}
+    assert "sessions/main/main.jsonl" in {hit.path for hit in seen}
+
+
+async def test_v1_hits_pass_the_authoriser_too(agent: Agent) -> None:
+    managers = agent.runtime.manager
+
+    async def paths_of(authority: Authority) -> set[str]:
+        asked = FileSearch(max_results=20, min_score=0.0, sources=BOTH, transcripts=managers.view(authority))
+        return {hit.path for hit in (await managers.manager("cli").search("zeppelin", asked)).hits}
+
+    assert await paths_of(OPERATOR) == {"MEMORY.md"}
+    agent.access.of[OPERATOR] = Only("other")
+    assert await paths_of(OPERATOR) == {"MEMORY.md", "sessions/main/other.jsonl"}
