@@ -17,6 +17,9 @@ from sidecar.benchmark.questions import Question, read_questions
 from sidecar.benchmark.retrieval import Asking, measure
 from sidecar.benchmark.scoring import Score, Summary, summarise
 from sidecar.benchmark.serving import own_process, own_service
+from sidecar.benchmark.speed import SEED, Amount, measure_speed
+from sidecar.benchmark.speed_rows import Row, medians
+from sidecar.benchmark.speed_rows import table as speed_table
 from sidecar.client import SidecarClient
 from sidecar.domain.errors import SettingsError, SidecarError
 
@@ -117,6 +120,26 @@ def hostile(workspace: Path, count: int, seed: int, as_json: bool) -> None:
         click.echo(f"{result.failed} failed" + "".join(f"\n  {error}" for error in result.errors))
     if result.failed:
         sys.exit(1)
+
+
+@benchmark.command()
+@click.option("--notes", type=click.IntRange(1), multiple=True, default=(1000,), show_default=True)
+@click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="show medians of so many")
+@click.option("--searches", type=click.IntRange(1), default=300, show_default=True, help="of each kind")
+@click.option("--edits", type=click.IntRange(1), default=120, show_default=True)
+@click.option("--seed", type=int, default=SEED, show_default=True, help="the same seed gives the same notes")
+@click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
+def speed(notes: tuple[int, ...], runs: int, searches: int, edits: int, seed: int, as_json: bool) -> None:
+    """Index, search, edit and restart over generated notes; repeat --notes for more sizes.
+
+    Every figure stands beside its floor: the same notes through the bare libraries, in the same run. The CPU
+    column is what the service spent on one such step, in the unit of the figure.
+    """
+    amount = Amount(searches=searches, edits=edits)
+    rows: list[Row] = []
+    for count in notes:
+        rows += medians([asyncio.run(measure_speed(count, amount, seed)) for _ in range(runs)])
+    click.echo(msgspec.json.encode(rows).decode() if as_json else speed_table(rows))
 
 
 async def _hostile(workspace: Path, count: int, seed: int, words: list[str]) -> HostileResult:

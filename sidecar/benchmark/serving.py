@@ -40,8 +40,8 @@ async def own_service(workspace: Path) -> AsyncIterator[SidecarClient]:
 
 
 @asynccontextmanager
-async def own_process(workspace: Path) -> AsyncIterator[OwnService]:
-    """A fresh service over a workspace, ended and its state removed afterwards.
+async def own_process(workspace: Path, state: Path | None = None) -> AsyncIterator[OwnService]:
+    """A fresh service over a workspace, ended and its state removed afterwards, unless `state` names one.
 
     The `MEMORY_SIDECAR_EMBEDDINGS_*` variables reach it, no others. Raises `Unavailable` when it does not
     start; it says why on its own stderr.
@@ -54,13 +54,14 @@ async def own_process(workspace: Path) -> AsyncIterator[OwnService]:
     }
     environment |= {f"{_PREFIX}OPERATOR_TOKEN": secret, f"{_PREFIX}LOG_LEVEL": "error"}
     with tempfile.TemporaryDirectory(prefix="memory-sidecar-benchmark-") as directory:
-        flags = ("--workspace", str(workspace), "--state-dir", f"{directory}/state", "--port", "0")
+        state = state or Path(directory) / "state"
+        flags = ("--workspace", str(workspace), "--state-dir", str(state), "--port", "0")
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "sidecar", "serve", *flags, stdout=asyncio.subprocess.PIPE, env=environment
         )
         try:
             url = await _address(process)
-            yield OwnService(process=process, url=url, secret=secret, state=Path(directory) / "state")
+            yield OwnService(process=process, url=url, secret=secret, state=state)
         finally:
             await _end(process)
 

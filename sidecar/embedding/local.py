@@ -14,6 +14,7 @@ import mmap
 import struct
 import threading
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,8 @@ _TOKENIZER = Path("tokenizers") / "l2_supercat_tokenizer_config.json"
 _TENSOR = "embedding.weight"
 # Texts tokenized together: it bounds what a call holds beside its result.
 _BATCH = 256
+# Words of queries come again and again; so many vectors are 1 MB.
+_KEPT_WORDS = 1024
 
 
 class LocalEmbedder:
@@ -49,6 +52,7 @@ class LocalEmbedder:
         self._identity = EmbeddingIdentity(MODEL_NAME, dimensions)
         self._lock = threading.Lock()
         self._loaded: tuple[Tokenizer, NDArray[np.float16]] | None = None
+        self._word = lru_cache(maxsize=_KEPT_WORDS)(self._word_vector)
 
     @property
     def identity(self) -> EmbeddingIdentity:
@@ -84,15 +88,22 @@ class LocalEmbedder:
         A word that stands in every note, such as a speaker's name, then steers the vector as little as it
         steers the words; a plain mean of all words finds less than words alone do.
         """
-        tokenizer, weights = self._load()
         total = np.zeros((1, self._identity.dimensions), dtype=np.float32)
         for word, weight in words:
-            ids = tokenizer.encode(_encodable(word), add_special_tokens=False).ids
-            if ids:
-                mean = weights[ids, : self._identity.dimensions].mean(0, dtype=np.float32)
+            mean = self._word(word)
+            if mean is not None:
                 total[0] += np.float32(weight) * mean
         row: NDArray[np.float32] = normalised(total)[0]
         return row
+
+    def _word_vector(self, word: str) -> NDArray[np.float32] | None:
+        """The mean of a word's tokens, None without one."""
+        tokenizer, weights = self._load()
+        ids = tokenizer.encode(_encodable(word), add_special_tokens=False).ids
+        if not ids:
+            return None
+        mean: NDArray[np.float32] = weights[ids, : self._identity.dimensions].mean(0, dtype=np.float32)
+        return mean
 
     def _load(self) -> tuple[Tokenizer, NDArray[np.float16]]:
         with self._lock:

@@ -56,6 +56,10 @@ class UnitTable(msgspec.Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.rows) // UNIT_BYTES
 
+    def row(self, ordinal: int) -> UnitRow:
+        """One row."""
+        return UnitRow._make(_UNIT.unpack_from(self.rows, ordinal * UNIT_BYTES))
+
     def rows_between(self, first: int, end: int) -> list[UnitRow]:
         """The rows from ordinal `first` up to, not including, `end`, as far as there are any."""
         part = self.rows[first * UNIT_BYTES : end * UNIT_BYTES]

@@ -31,6 +31,8 @@ _FIRST_CAPACITY = 256
 # Fewer dead rows than this are not worth a copy of the rest.
 _DEAD_ROWS_WORTH_COPYING = 1024
 _ROWS_AT_ONCE = 8192
+# Copying a row costs about twice what comparing it does.
+_WORTH_COMPARING_ALL = 0.3
 # Asked of the graph at least, so that small limits see the same candidates.
 _GRAPH_FLOOR = 200
 
@@ -244,13 +246,18 @@ def live_rows(snapshot: VectorSnapshot) -> NDArray[np.int64]:
 
 
 def _scores(matrix: Matrix, rows: NDArray[np.int64], query: Vector) -> Vector:
-    """The dot products of the chosen rows, a bounded number of rows gathered at a time."""
+    """The dot products of the chosen rows.
+
+    Where most are chosen all are computed, in place; else a bounded number of rows is gathered at a time.
+    """
+    if len(rows) > len(matrix) * _WORTH_COMPARING_ALL:
+        every = np.empty(len(matrix), np.float32)
+        np.einsum("ij,j->i", matrix, query, out=every)
+        return every if len(rows) == len(matrix) else every[rows]
     out = np.empty(len(rows), np.float32)
-    everything = len(rows) == len(matrix)
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         end = start + _ROWS_AT_ONCE
-        part = matrix[start:end] if everything else matrix[rows[start:end]]
-        np.einsum("ij,j->i", part, query, out=out[start:end])
+        np.einsum("ij,j->i", matrix[rows[start:end]], query, out=out[start:end])
     return out
 
 

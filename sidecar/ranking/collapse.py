@@ -14,6 +14,9 @@ LOOK_AHEAD = 10
 NEAR_SCORE = 0.8
 """Twins stand close by in the ranking: what scores under this share of the last hit is not looked at."""
 
+# Folded excerpt and project keys.
+_Key = tuple[str, tuple[str, ...]]
+
 
 class Placed(msgspec.Struct, frozen=True):
     """A hit with what decides which of its twins is shown: curated files, then the newest day."""
@@ -33,7 +36,8 @@ class Collapse:
 
     def __init__(self) -> None:
         self._places: list[Placed] = []
-        self._known: dict[tuple[str, tuple[str, ...]], int] = {}
+        self._known: dict[_Key, int] = {}
+        self._folded: tuple[Hit, _Key] | None = None
 
     def __len__(self) -> int:
         return len(self._places)
@@ -45,8 +49,7 @@ class Collapse:
 
     def add(self, placed: Placed, *, only_twins: bool = False) -> bool:
         """Take in the next hit; with `only_twins` only where its text is shown already. Whether it was."""
-        keys = placed.hit.recall.project_keys if placed.hit.recall is not None else ()
-        key = (fold(placed.hit.excerpt), tuple(sorted(keys)))
+        key = self._key(placed.hit)
         index = self._known.get(key)
         if index is not None:
             self._places[index] = _merged(self._places[index], placed)
@@ -54,6 +57,13 @@ class Collapse:
             self._known[key] = len(self._places)
             self._places.append(placed)
         return index is not None or not only_twins
+
+    def _key(self, hit: Hit) -> _Key:
+        """What equal hits have in common; made once for a hit that is looked up and then taken in."""
+        if self._folded is None or self._folded[0] is not hit:
+            keys = hit.recall.project_keys if hit.recall is not None else ()
+            self._folded = (hit, (fold(hit.excerpt), tuple(sorted(keys))))
+        return self._folded[1]
 
 
 def _merged(first: Placed, twin: Placed) -> Placed:

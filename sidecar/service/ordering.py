@@ -6,7 +6,10 @@ import datetime
 from collections.abc import Iterator
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
+from sidecar.domain.corpus import NO_ANNOTATIONS, Annotations
 from sidecar.index.documents import ORDINAL_BITS
 from sidecar.index.entries import DocumentEntry
 from sidecar.index.view import View
@@ -18,6 +21,11 @@ from sidecar.text.annotations import normalise_project_key
 from sidecar.text.prepare import CURATED
 
 _ORDINAL = (1 << ORDINAL_BITS) - 1
+# Seeds behind the adjusted ones are judged so many at a time, as far as anybody asks.
+_AT_ONCE = 50
+
+# Score, entry, key, index in `Scored`, adjustments.
+_Judged = tuple[float, DocumentEntry, int, int, tuple[Adjustment, ...]]
 
 
 class Ranked(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,52 +57,78 @@ def order(
     """
     active = frozenset(map(normalise_project_key, projects or ()))
     name = name_of(query)
-    seeds = scored.seeds.tolist()
-    head = [
-        ranked
-        for index in seeds[: parameters.adjusted]
-        if (ranked := _ranked(view, scored, index, today, active, parameters)) is not None
-    ]
-    head.sort(key=lambda ranked: (-name_tier(name, ranked.entry.path), -ranked.score))
-    yield from head
-    for index in seeds[parameters.adjusted :]:
-        ranked = _ranked(view, scored, index, today, active, parameters)
-        if ranked is not None:
-            yield ranked
+    judge = _Judge(view, scored, today, active, parameters)
+    head = judge.judged(scored.seeds[: parameters.adjusted])
+    head.sort(key=lambda judged: (-name_tier(name, judged[1].path), -judged[0]))
+    yield from map(judge.ranked, head)
+    for start in range(parameters.adjusted, len(scored.seeds), _AT_ONCE):
+        yield from map(judge.ranked, judge.judged(scored.seeds[start : start + _AT_ONCE]))
 
 
-def _ranked(
-    view: View,
-    scored: Scored,
-    index: int,
-    today: datetime.date,
-    active: frozenset[str],
-    parameters: Parameters,
-) -> Ranked | None:
-    key = int(scored.keys[index])
-    entry = view.documents.get(key >> ORDINAL_BITS)
-    if entry is None:  # an engine may still hold a version that is no longer published
-        return None
-    ordinal = key & _ORDINAL
-    annotations = entry.units.annotations(ordinal)
-    if annotations.malformed or (active and not active.issuperset(annotations.project_keys)):
-        return None
-    factors = adjustments(
-        age_days=None if entry.day is None else today.toordinal() - entry.day,
-        curated=entry.path in CURATED,
-        annotations=annotations,
-        active_projects=active,
-        parameters=parameters,
-    )
-    score = float(scored.scores[index])
-    for _, factor in factors:
-        score *= factor
-    return Ranked(
-        entry=entry,
-        ordinal=ordinal,
-        key=key,
-        score=score,
-        text=float(scored.text[index]),
-        vector=float(scored.vector[index]),
-        adjustments=factors,
-    )
+class _Judge:
+    """What a unit's score becomes. Few of the judged units are ever shown, so each is a bare tuple first."""
+
+    def __init__(
+        self,
+        view: View,
+        scored: Scored,
+        today: datetime.date,
+        active: frozenset[str],
+        parameters: Parameters,
+    ) -> None:
+        self._documents = view.documents
+        self._scored = scored
+        self._today = today.toordinal()
+        self._active = active
+        self._parameters = parameters
+        self._plain: dict[tuple[int | None, bool], tuple[Adjustment, ...]] = {}
+
+    def judged(self, seeds: NDArray[np.intp]) -> list[_Judged]:
+        """The units among the seeds that may be seen, in the order of the seeds."""
+        found: list[_Judged] = []
+        keys, scores = self._scored.keys[seeds].tolist(), self._scored.scores[seeds].tolist()
+        for index, key, score in zip(seeds.tolist(), keys, scores, strict=True):
+            entry = self._documents.get(key >> ORDINAL_BITS)
+            if entry is None:  # an engine may still hold a version that is no longer published
+                continue
+            annotations = entry.units.annotations(key & _ORDINAL)
+            if annotations.malformed or (
+                self._active and not self._active.issuperset(annotations.project_keys)
+            ):
+                continue
+            factors = self._factors(entry, annotations)
+            for _, factor in factors:
+                score *= factor
+            found.append((score, entry, key, index, factors))
+        return found
+
+    def ranked(self, judged: _Judged) -> Ranked:
+        """A judged unit in full."""
+        score, entry, key, index, factors = judged
+        return Ranked(
+            entry=entry,
+            ordinal=key & _ORDINAL,
+            key=key,
+            score=score,
+            text=float(self._scored.text[index]),
+            vector=float(self._scored.vector[index]),
+            adjustments=factors,
+        )
+
+    def _factors(self, entry: DocumentEntry, annotations: Annotations) -> tuple[Adjustment, ...]:
+        """The adjustments of a unit; those of units without annotations are the same for a whole day."""
+        curated = entry.path in CURATED
+        plain = annotations is NO_ANNOTATIONS
+        known = self._plain.get((entry.day, curated)) if plain else None
+        if known is not None:
+            return known
+        factors = adjustments(
+            age_days=None if entry.day is None else self._today - entry.day,
+            curated=curated,
+            annotations=annotations,
+            active_projects=self._active,
+            parameters=self._parameters,
+        )
+        if plain:
+            self._plain[entry.day, curated] = factors
+        return factors

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 
+import numpy as np
+
 from sidecar.domain.memory import Hit, ScoreParts
 from sidecar.index.documents import ORDINAL_BITS
 from sidecar.index.entries import DocumentEntry
@@ -33,7 +35,6 @@ class Windows:
 
     def __init__(self, *, scored: Scored, shelf: Shelf, hits: HitMaker, hybrid: bool) -> None:
         self._scored = scored
-        self._score: dict[int, float] | None = None
         self._shelf = shelf
         self._hits = hits
         self._hybrid = hybrid
@@ -79,7 +80,6 @@ class Windows:
     def park(self) -> None:
         """From here on windows are shown in what was indexed, changed or not, and less is held meanwhile."""
         self._proven = False
-        self._score = None
 
     def hold(self, entry: DocumentEntry) -> bool:
         """Keep the lines of a document as it was indexed for `show`; whether that was new. After `park`."""
@@ -104,11 +104,12 @@ class Windows:
 
     def _gains(self, start: int, count: int) -> list[float]:
         """The scores of `count` units from a key on; 0 where nothing was found."""
-        if self._score is None:
-            keys, scores = self._scored.keys.tolist(), self._scored.scores.tolist()
-            self._score = dict(zip(keys, scores, strict=True))
-        score = self._score
-        return [score.get(key, 0.0) for key in range(start, start + count)]
+        low, high = np.searchsorted(self._scored.keys, (start, start + count)).tolist()
+        gains = [0.0] * count
+        scores = self._scored.scores[low:high].tolist()
+        for key, score in zip(self._scored.keys[low:high].tolist(), scores, strict=True):
+            gains[key - start] = score
+        return gains
 
 
 def _has_body(table: UnitTable, heading: int) -> bool:
@@ -124,24 +125,23 @@ def near_spans(table: UnitTable, ordinal: int, taken: Callable[[int], bool]) -> 
 
     It ends where the sizes add up to more than a window takes, at a taken unit and at another group.
     """
-    start = max(0, ordinal - _REACH)
-    rows = table.rows_between(start, ordinal + _REACH + 1)
-    own = rows[ordinal - start]
-    low = high = ordinal - start
-    room = UNIT_LIMIT - own.size
-    left = room
-    while low > 0 and (row := rows[low - 1]).group == own.group and not taken(start + low - 1):
-        left -= row.size
-        if left < 0:
-            break
-        low -= 1
-    left = room
-    while high + 1 < len(rows) and (row := rows[high + 1]).group == own.group and not taken(start + high + 1):
-        left -= row.size
-        if left < 0:
-            break
-        high += 1
-    return start + low, [_span(rows[at], table.char_range(start + at)) for at in range(low, high + 1)]
+    own = table.row(ordinal)
+
+    def fitting(ordinals: range) -> list[Span]:
+        left = UNIT_LIMIT - own.size
+        found: list[Span] = []
+        for at in ordinals:
+            row = table.row(at)
+            left -= row.size
+            if left < 0 or row.group != own.group or taken(at):
+                break
+            found.append(_span(row, table.char_range(at)))
+        return found
+
+    above = fitting(range(ordinal - 1, max(0, ordinal - _REACH) - 1, -1))
+    below = fitting(range(ordinal + 1, min(len(table), ordinal + _REACH + 1)))
+    spans = [*reversed(above), _span(own, table.char_range(ordinal)), *below]
+    return ordinal - len(above), spans
 
 
 def entry_spans(table: UnitTable, ordinal: int) -> tuple[int, list[Span]]:
