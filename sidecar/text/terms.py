@@ -47,7 +47,7 @@ _ANNIVERSARY = 1.2
 _WIDER = 0.3
 _PLAIN_LETTERS = 0.3
 
-_QUERY_ATOMS = 2 * QUERY_TERMS
+_QUERY_ATOMS = 8 * QUERY_TERMS
 
 
 class QueryTerm(msgspec.Struct, frozen=True):
