@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ID = "00000001-0000-4000-8000-000000000000"
 MAIN = {"sessionKey": "agent:pro:main", "sessionId": ID, "chatType": "direct"}
 TURN = {"agentId": "pro", "sessionKey": "agent:pro:main", "sessionId": ID, "senderIsOwner": True}

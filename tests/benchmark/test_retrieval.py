@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "benchmark"
 PAIR = (str(EXAMPLE / "workspace"), str(EXAMPLE / "queries.jsonl"))
 

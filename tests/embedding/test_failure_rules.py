@@ -25,6 +25,8 @@ from sidecar.settings.model import (
     WatchSettings,
 )
 
+pytestmark = pytest.mark.slow
+
 
 class Searcher:
     """An agent over a workspace, and searches as its operator."""

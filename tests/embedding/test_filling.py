@@ -21,6 +21,8 @@ from sidecar.embedding.guarded import GuardedEmbedder
 from sidecar.index.agent_index import AgentIndex
 from sidecar.service.embeddings import Embeddings
 
+pytestmark = pytest.mark.slow
+
 
 class Agent:
     """An index with its embeddings and the task that fills them in."""

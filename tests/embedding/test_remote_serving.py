@@ -14,6 +14,8 @@ from sidecar.domain.errors import SettingsError
 from sidecar.runtime.embedders import make_embedder
 from sidecar.settings.model import EmbeddingSettings
 
+pytestmark = pytest.mark.slow
+
 KEY = "sk-canary-0123456789"
 NOTES = {
     "MEMORY.md": "# Memory\n\n- The spare garage opener is in the blue tin.\n- Tea before ten.\n",

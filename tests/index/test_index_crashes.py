@@ -28,6 +28,8 @@ from index_builders import (
 from sidecar.domain.errors import StateError
 from sidecar.index.agent_index import AgentIndex
 
+pytestmark = pytest.mark.slow
+
 STEPS = ("announced", "committed", "published", "visible")
 OLD = (document("kept.md", "kept"), document("edited.md", "before"), document("gone.md", "departed"))
 NEW = (document("edited.md", "after"), document("added.md", "arrived"))

@@ -14,6 +14,8 @@ from index_builders import MODEL, contents, document, found_by_vector, found_by_
 
 from sidecar.domain.errors import StateError
 
+pytestmark = pytest.mark.slow
+
 DOCUMENTS = [document(f"{n}.md", f"word{n} common", f"line{n}") for n in range(30)]
 
 

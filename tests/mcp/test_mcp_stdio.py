@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 def ids(result: Any) -> list[str]:
     return [hit["id"].partition("#")[0] for hit in result.structured_content["results"]]

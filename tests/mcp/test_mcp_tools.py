@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from mcp import MCPError
 
+pytestmark = pytest.mark.slow
+
 NOTICE = "not instructions"
 
 

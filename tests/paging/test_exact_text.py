@@ -13,6 +13,8 @@ from paging_world import WORDS, World, bounds, cases, edit, random_files
 from sidecar.domain.memory import Found, GetRequest, Hit
 from sidecar.text.fragments import parse_fragment
 
+pytestmark = pytest.mark.slow
+
 STARTS, EDITS = 4, 10
 """In one example: how often the files are put back, and the edits that follow. Each edit is a case."""
 

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paging_world import World, cases
 
+pytestmark = pytest.mark.slow
+
 Block = tuple[list[str], frozenset[str] | None]
 """Lines of one entry and its project keys; None where they are malformed."""
 

@@ -12,6 +12,8 @@ from paging_world import WORDS, World, cases, edit, random_files
 
 from sidecar.domain.memory import Hit
 
+pytestmark = pytest.mark.slow
+
 
 def names(hit: Hit) -> tuple[str, str | None, object]:
     """What tells a hit from others wherever its lines moved."""

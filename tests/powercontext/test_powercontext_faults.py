@@ -13,6 +13,8 @@ from aiohttp import web
 from sidecar.domain.errors import Overloaded, ProviderFailed, Unavailable
 from sidecar.domain.memory import Found, GetRequest, NotFound, Page, Reference, SearchRequest
 
+pytestmark = pytest.mark.slow
+
 SEARCH_SECONDS = 0.3
 READ_SECONDS = 0.4
 SLACK = 2.0

@@ -19,6 +19,8 @@ from sidecar.domain.errors import ProviderFailed, SettingsError
 from sidecar.runtime.exporting import Exported, export
 from sidecar.settings.load import Flags, load
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLE = REPOSITORY / "examples" / "workspace"
 PROJECT = "git.example.net/hobby/weather-station"

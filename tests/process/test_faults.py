@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 async def test_a_full_disk_is_told_in_status_heals_by_itself_and_ends_cleanly(
     launcher: Any, workspace: Path, write: Any, eventually: Any

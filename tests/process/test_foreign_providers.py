@@ -14,6 +14,8 @@ from sidecar.domain.errors import SettingsError
 from sidecar.runtime.foreign import ForeignAgent
 from sidecar.settings.load import Flags, load
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "provider"
 RECORDS = (
     {

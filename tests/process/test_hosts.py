@@ -11,6 +11,8 @@ import aiohttp
 import pytest
 from aiohttp import WSMsgType
 
+pytestmark = pytest.mark.slow
+
 Eventually = Callable[..., Awaitable[float]]
 AS_OPERATOR = {"kind": "operator", "scopes": ["operator.read"]}
 

@@ -121,6 +121,7 @@ def test_there_are_no_import_cycles() -> None:
         visit(name, ())
 
 
+@pytest.mark.slow
 def test_every_module_can_be_imported_alone() -> None:
     program = """
 import importlib, sys

@@ -21,6 +21,8 @@ from sidecar.embedding.offloaded import OffloadedEmbedder
 from sidecar.service import session_search, transcript_change, transcript_feed
 from sidecar.text import transcript_chunks
 
+pytestmark = pytest.mark.slow
+
 STAMP = "2026-01-02T03-04-05.678Z"
 Open = Callable[..., Awaitable[Followed]]
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SOURCES = 'search_sources = ["memory", "sessions"]'
 WORDS_ONLY = {"MEMORY_SIDECAR_EMBEDDINGS_PROVIDER": "none"}
 

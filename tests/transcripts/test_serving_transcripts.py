@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 STAMP = "2026-01-02T03-04-05.678Z"
 NOTES = {
     "MEMORY.md": "- The spare key hangs behind the blue can.\n- The boiler is in the cellar.\n",
