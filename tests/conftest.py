@@ -260,19 +260,30 @@ def _eventually() -> Callable[..., Awaitable[float]]:
     return eventually
 
 
+EXAMPLE_NOTES = {
+    "MEMORY.md": "# Memory\n\n- The spare garage opener is in the blue tin.\n- Tea before ten.\n",
+    "memory/2026-03-04.md": "# Boiler\n\nBoiler serviced by Halden and Sons, next visit October.\n",
+    "memory/handbook.md": "# Handbook\n\n## Heating\n\nTurn the valve under the stairs.\n\n"
+    "## Water\n\nThe main tap is outside.\n",
+}
+
+
 @pytest.fixture
 async def example(launcher: Launcher, workspace: Path) -> AsyncIterator[Service]:
     """A service over a small workspace, fully indexed."""
-    write(
-        workspace,
-        {
-            "MEMORY.md": "# Memory\n\n- The spare garage opener is in the blue tin.\n- Tea before ten.\n",
-            "memory/2026-03-04.md": "# Boiler\n\nBoiler serviced by Halden and Sons, next visit October.\n",
-            "memory/handbook.md": "# Handbook\n\n## Heating\n\nTurn the valve under the stairs.\n\n"
-            "## Water\n\nThe main tap is outside.\n",
-        },
-    )
+    write(workspace, EXAMPLE_NOTES)
     service = launcher.serve(workspace)
     await service.ready()
+    yield service
+    assert service.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def shared_example(shared_launcher: Launcher, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """As `example`, for all tests of one file, which leave it as it is."""
+    workspace = tmp_path_factory.mktemp("workspace")
+    write(workspace, EXAMPLE_NOTES)
+    service = shared_launcher.serve(workspace)
+    asyncio.run(service.ready())
     yield service
     assert service.stop() == 0

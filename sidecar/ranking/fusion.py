@@ -42,6 +42,10 @@ class Scored:
         self.seeds = seeds
 
 
+FULL = np.float32(1.1)
+MOST = np.float32(1.5)
+
+
 def idf(document_frequency: int, documents: int) -> float:
     """Tantivy's inverse document frequency; a term that no document holds weighs most."""
     rest = max(documents - document_frequency, 0)
@@ -61,6 +65,18 @@ def relengthen(units: FoundUnits, wanted_b: float) -> Floats:
     return np.asarray(units.scores * tantivy / wanted, np.float32)
 
 
+def bounded(text: Floats) -> Floats:
+    """What exceeds `FULL` squeezed into the range up to `MOST`, in its order.
+
+    A unit that has all of the query has about 1. Repeating its words, in itself and all around it, may add to
+    that, but must not make other good hits look weak beside it.
+    """
+    over = np.maximum(text - FULL, 0)
+    return np.asarray(
+        np.minimum(text, FULL) + (MOST - FULL) * (1 - np.exp(-over / (MOST - FULL))), np.float32
+    )
+
+
 def fuse(
     units: FoundUnits, passages: Spans, blocks: Spans, attainable: float, parameters: Parameters
 ) -> Scored:
@@ -78,7 +94,7 @@ def fuse(
     said = placed(keys, units.keys, own)
     text = said + neighbours(keys, said, near=p.near, decay=p.near_decay, reach=p.near_reach)
     text += np.float32(p.passage) * passages.covering(keys)
-    text /= np.float32(attainable)
+    text = bounded(text / np.float32(attainable))
     vector = np.zeros(len(keys), np.float32)
     if len(blocks):
         cosine = np.maximum(blocks.scores, 0)

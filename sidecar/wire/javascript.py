@@ -12,6 +12,8 @@ _TRIM = (
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
 
+LARGEST_INTEGER = 2**53 - 1
+
 
 def trim(text: str) -> str:
     """The text without leading and trailing white space as JavaScript defines it."""
@@ -30,11 +32,15 @@ def finite_number(value: object) -> float | None:
 
 
 def positive_integer(value: object) -> int | None:
-    """The value as an integer of at least 1 (`3.0` counts), or None."""
+    """The value as an integer of at least 1 (`3.0` counts), or None.
+
+    Beyond `LARGEST_INTEGER` doubles are not exact, and nothing that is counted is that large: it stands for
+    all that is larger.
+    """
     number = finite_number(value)
     if number is None or number < 1 or not number.is_integer():
         return None
-    return int(number)
+    return min(int(number), LARGEST_INTEGER)
 
 
 def text(value: object) -> str | None:

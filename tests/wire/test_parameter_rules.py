@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.domain.errors import InvalidRequest, SidecarError
-from sidecar.wire import params
+from sidecar.wire import javascript, params
 from sidecar.wire.frames import BadFrame, decode_request
 
 V1_NUMBERS = "maxResults and minScore must be finite numbers when provided"
@@ -173,3 +173,8 @@ def test_whatever_the_body_is_a_frame_decodes_or_is_a_bad_frame(body: bytes) -> 
     else:
         assert frame.id
         assert frame.method
+
+
+@pytest.mark.parametrize("number", [2**53, 2**64 - 1, 2**64, 1e30, 1e300])
+def test_a_whole_number_too_large_to_count_anything_stands_for_the_largest_one(number: float) -> None:
+    assert javascript.positive_integer(number) == 2**53 - 1
