@@ -80,6 +80,7 @@ class Indexer:
         self.phase: Phase = "starting"
         self.pending = 0
         self.last_scan: Scan | None = None
+        self._anew_seen = 0
         self.skipped_reads: dict[str, Skipped] = {}
 
     @property
@@ -94,6 +95,9 @@ class Indexer:
             reasons.append(self.failure)
         if not self.first_scan.is_set():
             reasons.append("the first scan is still being indexed")
+        if self._index.times_anew != self._anew_seen:
+            reasons.append("the index was damaged and is being made anew")
+            self._watcher.poke(None)
         for folder in self.last_scan.unreadable if self.last_scan is not None else ():
             reasons.append(f"{folder.path} cannot be read ({folder.reason})")
         return tuple(reasons)
@@ -143,8 +147,10 @@ class Indexer:
                 present = {file.path for file in scan.files}
                 for path in [path for path in self.skipped_reads if path not in present]:
                     del self.skipped_reads[path]
+                anew = self._index.times_anew
                 try:
                     changed = await self._apply(self._compare(scan), progress)
+                    self._anew_seen = anew
                 finally:
                     self._watcher.settled(scan, cost)
                 if not self.first_scan.is_set():
