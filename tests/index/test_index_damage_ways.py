@@ -15,7 +15,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from damages import WAYS, Way
+from sidecar.benchmark.damage import WAYS, Way
 from index_builders import contents, document, found_by_vector, found_by_words, open_index, put, vector
 
 from sidecar.index.agent_index import AgentIndex
