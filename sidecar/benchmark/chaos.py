@@ -22,7 +22,7 @@ from sidecar.client import ServiceUnreachable
 from sidecar.domain.errors import ProviderFailed, SidecarError, Unavailable
 
 FOUND_SECONDS = 20.0
-QUIET_EVERY_SECONDS = 6.0
+QUIET_EVERY_SECONDS = 8.0
 GROWTH = 1.10
 GROWTH_MEGABYTES = 16.0
 MORE_DESCRIPTORS = 8
@@ -218,17 +218,22 @@ class Chaos:
     async def _check_until_over(self) -> None:
         """Now and then all others wait, and everything has to be found."""
         while self._passed < self._plan.seconds or not self._enough_kills:
-            await asyncio.sleep(min(QUIET_EVERY_SECONDS, max(0.1, self._plan.seconds - self._passed)))
+            left = self._plan.seconds - self._passed
+            await asyncio.sleep(min(QUIET_EVERY_SECONDS, left) if left > 0 else QUIET_EVERY_SECONDS)
             async with self._turn, self._life:
                 await self._all_found()
                 if self._passed > self._plan.seconds * 0.6 and (usage := self.service.usage()):
                     self.outcome.usage.append(usage)
+        async with self._turn, self._life:
+            await self._all_found(every_line=True)
         self._over.set()
         self._check_usage()
 
-    async def _all_found(self) -> None:
+    async def _all_found(self, *, every_line: bool = False) -> None:
+        """Every note, or at the end every line, is found within the bound."""
         began = time.monotonic()
-        missing = sorted(self._world.living)
+        words = [WORD.findall(text) for text in self._world.notes.values()]
+        missing = sorted({word for found in words for word in (found if every_line else found[-1:])})
         while missing:
             still = [word for word in missing if not await self._found(word)]
             if still and time.monotonic() - began > FOUND_SECONDS:

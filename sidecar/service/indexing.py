@@ -202,7 +202,9 @@ class Indexer:
             if path not in present
             and not any(self._corpus.is_below(path, folder.path) for folder in scan.unreadable)
         )
-        return Changes(tuple(file for file in scan.files if _differs(known.get(file.path), file)), gone)
+        changed = [file for file in scan.files if _differs(known.get(file.path), file)]
+        # What takes seconds by itself comes last: the other notes are searchable meanwhile.
+        return Changes(tuple(sorted(changed, key=lambda file: file.stamp.size > BATCH_BYTES)), gone)
 
     async def _apply(self, changes: Changes, progress: Progress | None) -> int:
         total = len(changes.read)
