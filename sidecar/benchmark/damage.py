@@ -14,10 +14,12 @@ Way = Callable[[Path, Random], None]
 
 
 def truncated(path: Path, random: Random) -> None:
+    """Cut somewhere."""
     os.truncate(path, random.randrange(max(1, path.stat().st_size)))
 
 
 def flipped(path: Path, random: Random) -> None:
+    """Some bits the other way, mostly one."""
     data = bytearray(path.read_bytes())
     for _ in range(random.choice((1, 1, 3, 40)) if data else 0):
         data[random.randrange(len(data))] ^= 1 << random.randrange(8)
@@ -25,6 +27,7 @@ def flipped(path: Path, random: Random) -> None:
 
 
 def zeroed(path: Path, random: Random) -> None:
+    """A stretch of zeros, as after a power cut."""
     data = bytearray(path.read_bytes())
     start = random.randrange(max(1, len(data)))
     length = random.choice((1, 512, 4096, len(data)))
@@ -33,6 +36,7 @@ def zeroed(path: Path, random: Random) -> None:
 
 
 def scrambled(path: Path, random: Random) -> None:
+    """A stretch of noise."""
     data = bytearray(path.read_bytes())
     start = random.randrange(max(1, len(data)))
     part = len(data[start : start + 4096])
@@ -41,10 +45,12 @@ def scrambled(path: Path, random: Random) -> None:
 
 
 def lengthened(path: Path, random: Random) -> None:
+    """Noise after the end."""
     path.write_bytes(path.read_bytes() + random.randbytes(random.randrange(1, 5000)))
 
 
 def deleted(path: Path, _random: Random) -> None:
+    """Gone."""
     path.unlink()
 
 
@@ -74,6 +80,7 @@ def foreign(path: Path, random: Random) -> None:
 
 
 def newer(path: Path, random: Random) -> None:
+    """A sound file of another version."""
     if path.suffix == ".sqlite3":
         with sqlite3.connect(path) as connection:
             connection.execute(f"PRAGMA user_version = {random.choice((0, 1, 3, 99))}")
@@ -86,11 +93,13 @@ def newer(path: Path, random: Random) -> None:
 
 
 def a_folder(path: Path, _random: Random) -> None:
+    """A folder in its place."""
     path.unlink()
     (path / "inner").mkdir(parents=True)
 
 
 def a_link(path: Path, _random: Random) -> None:
+    """A link to it in its place."""
     target = path.parent / "elsewhere"
     path.rename(target)
     path.symlink_to(target)
