@@ -15,9 +15,9 @@ from random import Random
 
 import numpy as np
 import pytest
-from sidecar.benchmark.damage import WAYS, Way
 from index_builders import contents, document, found_by_vector, found_by_words, open_index, put, vector
 
+from sidecar.benchmark.damage import WAYS, Way
 from sidecar.index.agent_index import AgentIndex
 
 DOCUMENTS = [document(f"{n}.md", *(f"word{n} line{m} common" for m in range(8))) for n in range(60)]
@@ -85,7 +85,10 @@ async def assert_made_whole(state: Path, store: str) -> None:
     # What only the clean-up could notice was mended then, and what the catalog lost is asked for again.
     await index.apply([doc for doc in DOCUMENTS if doc.path not in contents(index.view())])
     lost = TEXTS.keys() - (await index.known_vectors(TEXTS)).keys()
-    assert not lost
+    # A name that rotted in the index of names can cost the one vector of that name.
+    assert len(lost) <= (1 if store == "embeddings" else 0)
+    await index.add_vectors({digest: vector(TEXTS[digest]) for digest in lost})
+    await assert_nothing_wrong(index)
     await index.close()
     index = await open_index(state, crossover=CROSSOVER)
     assert index.repairs == ()
