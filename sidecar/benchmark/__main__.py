@@ -141,7 +141,7 @@ def chaos(minutes: float, kills: int, damage: bool, seed: int) -> None:
     service again over the state that is left (in the first half; the second half shows whether memory and
     descriptors stay flat, which is judged in runs of 4 minutes or more); readers search and get meanwhile.
     \b
-    Must hold: no text is served that had left the disk before the question; every line is found within 20 s
+    Must hold: no text is served that had left the disk before the question; every line is found within 30 s
     of quiet; a reference gives the text that was shown or nothing; no answer but declared ones; every kill
     is survived without help. The first thing that does not hold is printed with what came before it, and
     the exit status is 1. Timing is the machine's, so a seed repeats the choices, not each moment.

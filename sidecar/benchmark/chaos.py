@@ -21,7 +21,7 @@ from sidecar.benchmark.damage import WAYS
 from sidecar.client import ServiceUnreachable
 from sidecar.domain.errors import ProviderFailed, SidecarError, Unavailable
 
-FOUND_SECONDS = 20.0
+FOUND_SECONDS = 30.0
 QUIET_EVERY_SECONDS = 8.0
 GROWTH = 1.10
 GROWTH_MEGABYTES = 16.0

@@ -204,7 +204,9 @@ async def _heal_source(
             await asyncio.to_thread(lexicon.stage, removed, ())
             await fill_lexicon(catalog, lexicon, sorted(journal.added & expected.keys()))
         await asyncio.to_thread(lexicon.require, expected.keys(), units)
-    except StoreDamaged as damage:
+    except (StoreDamaged, StateError) as damage:
+        # An engine that refuses to go on where a killed one stopped is as good as damaged. If it is the disk
+        # that refuses, making it anew fails as well.
         note_repair(repairs, f"{damage.message}; the words of {source} were indexed again")
         lexicons.abandon_writers()
         lexicon = await asyncio.to_thread(lexicons.build, source)

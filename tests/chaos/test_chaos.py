@@ -16,7 +16,7 @@ from sidecar.benchmark.chaos_world import WORD, World
 
 
 def run(launcher: Any, *arguments: str) -> str:
-    done = launcher.run("chaos", *arguments, module="sidecar.benchmark", timeout=170)
+    done = launcher.run("chaos", *arguments, module="sidecar.benchmark", timeout=600)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert "every invariant held" in done.stdout
     return str(done.stdout)

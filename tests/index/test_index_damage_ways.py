@@ -185,3 +185,21 @@ async def test_a_graph_of_a_later_time_than_a_catalog_that_was_put_back_is_not_b
     assert found_by_vector(index.view(), "other 3") == ("other.md", 4)
     assert found_by_vector(index.view(), "later 0 3") is None
     await index.close()
+
+
+async def test_an_engine_that_refuses_to_go_on_after_a_kill_is_made_anew(state: Path) -> None:
+    def dies(step: str) -> None:
+        if step == "announced":
+            raise OSError("killed")
+
+    index = await open_index(state, crossover=CROSSOVER, on_step=dies)
+    with pytest.raises(OSError, match="killed"):
+        await put(index, document("new.md", "newcomer"))
+    await index.close()
+    (part,) = state.glob("lexical/memory-*/units")
+    (part / ".tantivy-writer.lock").unlink(missing_ok=True)
+    (part / ".tantivy-writer.lock").mkdir()
+    index = await open_index(state, crossover=CROSSOVER)
+    assert any("indexed again" in repair for repair in index.repairs)
+    assert found_by_words(index.view(), "newcomer") == {("new.md", 1)}
+    await index.close()
