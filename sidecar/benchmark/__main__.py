@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import tempfile
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
 import msgspec
 
+from sidecar.benchmark.chaos import Broken, Chaos, Plan
 from sidecar.benchmark.fuzz import Report, Target, bombard
 from sidecar.benchmark.hostile import HostileResult, ask_hostile
 from sidecar.benchmark.questions import Question, read_questions
@@ -146,6 +148,60 @@ async def _hostile(workspace: Path, count: int, seed: int, words: list[str]) -> 
     async with own_service(workspace) as client:
         await client.call("sidecar.refresh", {}, timeout_seconds=None)
         return await ask_hostile(client, count=count, seed=seed, words=words)
+
+
+@benchmark.command()
+@click.option("--minutes", type=click.FloatRange(min=0.05), default=3.0, show_default=True)
+@click.option("--kills", type=click.IntRange(0), default=0, help="go on until it was killed so many times")
+@click.option("--damage", is_flag=True, help="also damage a file of the state before every other restart")
+@click.option("--seed", type=int, default=1, show_default=True, help="the same seed makes the same choices")
+def chaos(minutes: float, kills: int, damage: bool, seed: int) -> None:
+    """Change, break, kill and read at once, and check the promises of the service against a model.
+
+    \b
+    A writer saves, moves and deletes notes as editors and sync tools do; a fault injector puts times back,
+    swaps folders, cuts files, plants links, pipes and odd names; a killer sends kill -9 and starts the
+    service again over the state that is left (in the first half; the second half shows whether memory and
+    descriptors stay flat, which is judged in runs of 4 minutes or more); readers search and get meanwhile.
+    \b
+    Must hold: no text is served that had left the disk before the question; every line is found within 30 s
+    of quiet; a reference gives the text that was shown or nothing; no answer but declared ones; every kill
+    is survived without help. The first thing that does not hold is printed with what came before it, and
+    the exit status is 1. Timing is the machine's, so a seed repeats the choices, not each moment.
+
+    \b
+    About 3 minutes:       python -m sidecar.benchmark chaos
+    Half an hour:          python -m sidecar.benchmark chaos --minutes 30 --seed 7
+    500 kills:             python -m sidecar.benchmark chaos --kills 500
+    Damaged state as well: python -m sidecar.benchmark chaos --kills 100 --damage
+    """
+    with tempfile.TemporaryDirectory(prefix="memory-sidecar-chaos-") as directory:
+        plan = Plan(seconds=minutes * 60, kills=kills, damage=damage, seed=seed)
+        under_way = Chaos(Path(directory), plan)
+        broken: Broken | None = None
+        try:
+            asyncio.run(under_way.run())
+        except Broken as found:
+            broken = found
+        outcome = under_way.outcome
+        click.echo(", ".join(f"{count} {kind}" for kind, count in sorted(outcome.done.items())))
+        click.echo(f"seed {seed}, all found within {outcome.slowest:.1f} s of quiet")
+        if outcome.usage:
+            first, last = outcome.usage[0], outcome.usage[-1]
+            click.echo(
+                f"memory {first.megabytes} to {last.megabytes} MB, "
+                f"descriptors {first.descriptors} to {last.descriptors}, after warm-up"
+            )
+        if broken is not None:
+            click.echo(f"BROKEN: {broken}")
+            click.echo(
+                "again: python -m sidecar.benchmark chaos "
+                f"--minutes {minutes:g} --kills {kills} --seed {seed}{' --damage' if damage else ''}"
+            )
+            click.echo("before it:\n  " + "\n  ".join(under_way.events))
+            click.echo("the service said:\n" + under_way.service.log())
+            sys.exit(1)
+        click.echo("every invariant held")
 
 
 def table(summary: Summary) -> str:

@@ -47,12 +47,7 @@ async def own_process(workspace: Path, state: Path | None = None) -> AsyncIterat
     start; it says why on its own stderr.
     """
     secret = secrets.token_urlsafe(32)
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(_PREFIX) or name.startswith(_KEPT)
-    }
-    environment |= {f"{_PREFIX}OPERATOR_TOKEN": secret, f"{_PREFIX}LOG_LEVEL": "error"}
+    environment = environment_with(secret, "error")
     with tempfile.TemporaryDirectory(prefix="memory-sidecar-benchmark-") as directory:
         state = state or Path(directory) / "state"
         flags = ("--workspace", str(workspace), "--state-dir", str(state), "--port", "0")
@@ -60,14 +55,24 @@ async def own_process(workspace: Path, state: Path | None = None) -> AsyncIterat
             sys.executable, "-m", "sidecar", "serve", *flags, stdout=asyncio.subprocess.PIPE, env=environment
         )
         try:
-            url = await _address(process)
+            url = await address_of(process)
             yield OwnService(process=process, url=url, secret=secret, state=state)
         finally:
             await _end(process)
 
 
-async def _address(process: asyncio.subprocess.Process) -> str:
-    """The address in the ready line."""
+def environment_with(secret: str, log_level: str) -> dict[str, str]:
+    """This process's environment, with what configures a service reduced to embeddings and our own."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(_PREFIX) or name.startswith(_KEPT)
+    }
+    return kept | {f"{_PREFIX}OPERATOR_TOKEN": secret, f"{_PREFIX}LOG_LEVEL": log_level}
+
+
+async def address_of(process: asyncio.subprocess.Process) -> str:
+    """The address in the ready line; raises `Unavailable` when none comes in time."""
     assert process.stdout is not None  # noqa: S101 - it was asked for as a pipe
     try:
         line = await asyncio.wait_for(process.stdout.readline(), _READY_SECONDS)

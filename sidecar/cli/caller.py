@@ -61,6 +61,7 @@ async def running_service(loaded: Loaded) -> AsyncIterator[SidecarClient | None]
         yield None
         return
     async with client:
+        await client.require_alive()
         yield client
 
 

@@ -26,8 +26,10 @@ from sidecar.text.lines import decode, split_lines
 
 T = TypeVar("T")
 
-# What is indexed of one file. A larger file counts up to its last line end within it and is named.
-INDEX_BYTES: Final = 16 * 1024 * 1024
+# What is indexed of one file. A larger file counts up to its last line end within it and is named. Preparing
+# a file takes about forty times its size in memory and a second or two a megabyte; a note of 4 MiB is a
+# library, what is larger is most often a log that strayed.
+INDEX_BYTES: Final = 4 * 1024 * 1024
 
 # The system's bound for a path in one call; nothing with a longer path is listed or watched.
 MOST_PATH_BYTES: Final = 4096

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import binascii
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sidecar.domain.errors import StoreDamaged
 from sidecar.index.documents import VectorModel
 from sidecar.index.healing import VECTORS_NAME, IndexSettings, OpenIndex, note_repair, use_model
 from sidecar.index.vector_base import drop_base
@@ -27,32 +25,20 @@ async def adopt_model(
     `sample` is the model's vector of a text that is always the same. Where it is not like the one of last
     time, other weights answer under the same name, and what was made by the old ones is dropped.
     """
-    catalog, repairs = parts.catalog, list(parts.repairs)
-    fact = f"sample {model.dimensions} {model.name}"
-    before = _unpacked(await catalog.meta(fact), model.dimensions)
+    cache, repairs = parts.catalog.vectors, list(parts.repairs)
+    number = await cache.use_model(model, now)
+    before = await cache.sample(number)
+    if before is not None and len(before) != model.dimensions:
+        before = None
     changed = before is not None and float(before @ sample) < SAME_MODEL
     if model == parts.state.model and not changed:
         return False
-    cache = catalog.vectors
     if changed:
         note_repair(repairs, f"{model.name} gives other vectors than before; all of them are made anew")
-        await cache.forget(await cache.use_model(model, now))
+        await cache.forget(number)
         await asyncio.to_thread(drop_base, settings.directory / VECTORS_NAME)
-    try:
-        number = await use_model(settings, model, parts, now, repairs)
-    except StoreDamaged as damage:
-        note_repair(repairs, f"{damage.message}; they are made anew")
-        await cache.drop_misshapen(await cache.use_model(model, now), model.dimensions)
-        number = await use_model(settings, model, parts, now, repairs)
+    number = await use_model(settings, model, parts, now, repairs)
     if before is None or changed:
-        await catalog.set_meta({fact: sample.astype("<f2").tobytes().hex()})
+        await cache.keep_sample(number, sample)
     parts.model_id, parts.repairs = number, tuple(repairs)
     return True
-
-
-def _unpacked(packed: str | None, dimensions: int) -> Vector | None:
-    try:
-        vector = np.frombuffer(binascii.unhexlify(packed or ""), "<f2").astype(np.float32)
-    except ValueError:
-        return None
-    return vector if len(vector) == dimensions else None

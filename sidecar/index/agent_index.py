@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidecar.domain.corpus import FileStamp
-from sidecar.domain.errors import StateError
+from sidecar.domain.errors import StateError, StoreDamaged
 from sidecar.domain.memory import Source
 from sidecar.index.adopting import adopt_model
 from sidecar.index.catalog import Journal, Restamp
@@ -33,6 +33,7 @@ from sidecar.index.entries import PackedDocument, pack_document
 from sidecar.index.healing import IndexSettings, OpenIndex, open_index
 from sidecar.index.packing import Contents
 from sidecar.index.upkeep import Upkeep
+from sidecar.index.vector_cache import UNUSED_SECONDS
 from sidecar.index.vectors import CROSSOVER_ROWS
 from sidecar.index.view import View
 
@@ -59,6 +60,9 @@ class AgentIndex:
         self._on_step = on_step
         self._writing = asyncio.Lock()
         self._interrupted = False
+        self._distrusted = False
+        self.times_anew = 0
+        """How often the catalog turned out to be damaged and every document is asked for again."""
         self._closed = False
         self._idle: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[object]] = set()
@@ -126,9 +130,7 @@ class AgentIndex:
 
     async def known_vectors(self, hashes: Collection[bytes]) -> dict[bytes, Vector]:
         """The vectors of this model that are known already, whatever document they were made for."""
-        await self._settled()
-        model_id = self._parts.model_id
-        return {} if model_id is None else await self._parts.catalog.vectors.known(model_id, hashes)
+        return await self._believing(lambda: self._known(hashes))
 
     def waiting(self, *, without: Collection[bytes] = ()) -> int:
         """How many texts have no vector, those of `without` not counted; 0 while the model is not known."""
@@ -140,7 +142,13 @@ class AgentIndex:
 
         Blocks with a hash of `skip` are passed over.
         """
-        await self._settled()
+        return await self._believing(lambda: self._waiting(limit, skip))
+
+    async def _known(self, hashes: Collection[bytes]) -> dict[bytes, Vector]:
+        model_id = self._parts.model_id
+        return {} if model_id is None else await self._parts.catalog.vectors.known(model_id, hashes)
+
+    async def _waiting(self, limit: int, skip: Collection[bytes]) -> list[tuple[bytes, str]]:
         waiting = list(self._parts.state.pending.first(limit, skip))
         numbers = sorted({block.document_id for _, block in waiting})
         texts: dict[int, list[str]] = {}
@@ -175,11 +183,15 @@ class AgentIndex:
         written anew beside the running one, the write-ahead log is emptied, and what was set aside goes
         after ten minutes. Searches and changes go on meanwhile. Raises `StateError`.
         """
-        await self._upkeep.maintain()
+        await self._believing(self._upkeep.maintain)
 
     async def purge(self) -> None:
         """Remove everything that no live document needs from every file now; changes wait. `StateError`."""
-        await self._upkeep.purge()
+        anew = self.times_anew
+        # When every document is asked for again, no vector is unused: they are what those will want.
+        await self._believing(
+            lambda: self._upkeep.purge(grace=0 if anew == self.times_anew else UNUSED_SECONDS)
+        )
 
     async def close(self) -> None:
         """Finish the running change and release everything; closing twice is harmless."""
@@ -220,7 +232,12 @@ class AgentIndex:
                 try:
                     if self._interrupted:
                         await self._recover()
-                    return await change()
+                    try:
+                        return await change()
+                    except StoreDamaged:
+                        self._distrusted = True
+                        await self._recover()
+                        return await change()
                 finally:
                     self._schedule_idle()
 
@@ -228,6 +245,16 @@ class AgentIndex:
         self._tasks.add(task)
         task.add_done_callback(self._forget_task)
         return await asyncio.shield(task)
+
+    async def _believing(self, look: Callable[[], Awaitable[_Result]]) -> _Result:
+        """Run what reads the stores; when they turn out to be damaged, make them anew and run it again."""
+        await self._settled()
+        try:
+            return await look()
+        except StoreDamaged:
+            self._interrupted = self._distrusted = True
+            await self._settled()
+            return await look()
 
     async def _settled(self) -> None:
         """Before reading the catalog: a running change is waited for, and one that failed is completed."""
@@ -335,9 +362,10 @@ class AgentIndex:
         with contextlib.suppress(StateError):
             await parts.close()
         generation = parts.generation
-        self._parts = await open_index(self._settings, self._clock())
+        self._parts = await open_index(self._settings, self._clock(), distrusted=self._distrusted)
         self._parts.generation = max(generation, self._parts.generation)
-        self._interrupted = False
+        self.times_anew += self._distrusted
+        self._interrupted = self._distrusted = False
         self._show()
 
     def _schedule_idle(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import uuid
+import zlib
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -17,7 +18,8 @@ import aiosqlite
 import msgspec
 
 from sidecar.domain.corpus import FileStamp
-from sidecar.index.database import open_database, transaction, translated
+from sidecar.domain.errors import StoreDamaged
+from sidecar.index.database import ATTACHED, open_database, transaction, translated
 from sidecar.index.entries import DocumentEntry, PackedDocument
 from sidecar.index.packing import (
     Contents,
@@ -34,9 +36,11 @@ from sidecar.index.vector_cache import VectorCache
 
 _COLUMNS = (
     "document_id, path, source, stamp, settled, content_hash, day, origin, notes, searchable_units, "
-    "term_count, blocks, units, chars, marked, facts"
+    "term_count, blocks, units, chars, marked, facts, checksum"
 )
 _ROWS_AT_ONCE = 1000
+# The engines have 40 bits for the number of a document.
+_MOST_NUMBERS = 1 << 39
 _CONTENTS_AT_ONCE = 200
 
 
@@ -61,23 +65,24 @@ class Restamp(msgspec.Struct, frozen=True):
 class Catalog:
     """One connection. Writing methods are for one caller at a time; `vectors` is the cache beside it."""
 
-    def __init__(self, connection: aiosqlite.Connection, path: Path) -> None:
+    def __init__(self, connection: aiosqlite.Connection) -> None:
         self._connection = connection
-        self.path = path
         self.vectors = VectorCache(connection)
 
     @classmethod
-    async def open(cls, path: Path) -> tuple[Catalog, bool, str | None]:
+    async def open(
+        cls, directory: Path, *, distrusted: bool = False
+    ) -> tuple[Catalog, bool, tuple[str, ...]]:
         """The catalog, whether it is new, and what had to be repaired; raises `StateError`."""
-        connection, fresh, repair = await open_database(path)
-        catalog = cls(connection, path)
+        connection, fresh, repairs = await open_database(directory, distrusted=distrusted)
+        catalog = cls(connection)
         try:
             if await catalog.meta("store") is None:
                 await catalog.set_meta({"store": uuid.uuid4().hex})
         except BaseException:
             await connection.close()
             raise
-        return catalog, fresh, repair
+        return catalog, fresh, repairs
 
     async def close(self) -> None:
         """Close the connection; the write-ahead log is folded in by SQLite."""
@@ -98,6 +103,19 @@ class Catalog:
     async def _set_meta(self, facts: Mapping[str, str]) -> None:
         await self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", facts.items())
 
+    async def last_number(self) -> int:
+        """The highest number that a document was ever given; raises `StoreDamaged` when that is a lie."""
+        query = (
+            "SELECT (SELECT seq FROM sqlite_sequence WHERE name = 'documents'), max(document_id) "
+            "FROM documents"
+        )
+        with translated():
+            ((given, highest),) = await self._connection.execute_fetchall(query)
+        given = 0 if given is None else given
+        if not isinstance(given, int) or not (highest or 0) <= given < _MOST_NUMBERS:
+            raise StoreDamaged("the catalog is damaged")
+        return given
+
     async def announce(self, documents: Sequence[PackedDocument], removed: Collection[int]) -> list[int]:
         """Write the documents (not live yet) and the journal; gives their new numbers in order."""
         async with transaction(self._connection):
@@ -106,7 +124,7 @@ class Catalog:
             numbers = list(range(last + 1, last + 1 + len(documents)))
             rows = list(zip(numbers, documents, strict=True))
             await self._connection.executemany(
-                f"INSERT INTO documents (live, {_COLUMNS}) VALUES (0, {', '.join('?' * 16)})",  # noqa: S608
+                f"INSERT INTO documents (live, {_COLUMNS}) VALUES (0, {', '.join('?' * 17)})",  # noqa: S608
                 [_document_row(number, document) for number, document in rows],
             )
             await self._connection.executemany(
@@ -184,14 +202,15 @@ class Catalog:
         return found
 
     async def checkpoint(self) -> None:
-        """Fold the write-ahead log in and empty its file, which may hold text that is gone."""
+        """Fold the write-ahead logs in and empty their files, which may hold text that is gone."""
         with translated():
             await self._connection.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)")
 
     async def vacuum(self) -> None:
-        """Write the file anew without its free pages, then `checkpoint`; its cost grows with the file."""
+        """Write the files anew without their free pages, then `checkpoint`; the cost grows with them."""
         with translated():
-            await self._connection.execute("VACUUM")
+            await self._connection.execute("VACUUM main")
+            await self._connection.execute(f"VACUUM {ATTACHED}")
         await self.checkpoint()
 
     async def _stream(self, query: str) -> AsyncIterator[list[sqlite3.Row]]:
@@ -211,7 +230,7 @@ def _unpack_all(rows: Sequence[tuple[int, bytes]]) -> list[tuple[int, Contents]]
 
 def _document_row(number: int, packed: PackedDocument) -> tuple[object, ...]:
     entry = packed.entry(number)
-    return (
+    row = (
         number,
         entry.path.encode("utf-8", "surrogateescape"),
         entry.source,
@@ -229,11 +248,24 @@ def _document_row(number: int, packed: PackedDocument) -> tuple[object, ...]:
         pack_marked(entry.units.marked),
         entry.facts,
     )
+    return (*row, _checksum(row))
+
+
+def _checksum(row: Sequence[object]) -> int:
+    """Over a document's row but for its stamp, which a touch changes and a look at the disk corrects."""
+    crc = 0
+    for value in (*row[:3], *row[5:]):
+        part = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogateescape")
+        crc = zlib.crc32(part, zlib.crc32(b"%d" % len(part), crc))
+    return crc
 
 
 def _entry(row: sqlite3.Row) -> DocumentEntry:
-    number, path, source, stamp, settled, digest, day, origin, notes, searchable, terms, blocks, *table = row
-    units, chars, marked, facts = table
+    *plain, checksum = row
+    if checksum != _checksum(plain):
+        raise StoreDamaged("what the catalog says of a document is damaged")
+    number, path, source, stamp, settled, digest, day, origin, notes, *rest = plain
+    searchable, terms, blocks, units, chars, marked, facts = rest
     return DocumentEntry(
         document_id=number,
         path=path.decode("utf-8", "surrogateescape"),

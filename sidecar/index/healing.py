@@ -19,6 +19,7 @@ import numpy as np
 from sidecar.domain.errors import StateError, StoreDamaged
 from sidecar.domain.memory import SOURCES, Source
 from sidecar.index.catalog import Catalog, Journal
+from sidecar.index.database import CATALOG_NAME, COMPANIONS
 from sidecar.index.documents import ORDINAL_BITS, LexicalLayout, VectorModel
 from sidecar.index.entries import DocumentEntry
 from sidecar.index.lexicon import Lexicon
@@ -29,12 +30,10 @@ from sidecar.index.state import IndexState
 from sidecar.index.vector_base import Numbers, VectorBase, drop_base, load_base
 from sidecar.index.vectors import VectorRows
 
-CATALOG_NAME = "catalog.sqlite3"
 LEXICAL_NAME = "lexical"
 VECTORS_NAME = "vectors"
 
 _LOG = logging.getLogger("sidecar.index")
-_COMPANIONS = ("-wal", "-shm")
 
 
 class IndexSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +58,7 @@ class OpenIndex(msgspec.Struct, kw_only=True):
     store: str
     model_id: int | None
     generation: int
+    last_number: int
     repairs: tuple[str, ...]
 
     async def close(self) -> None:
@@ -66,8 +66,12 @@ class OpenIndex(msgspec.Struct, kw_only=True):
         await self.catalog.close()
 
 
-async def open_index(settings: IndexSettings, now: float) -> OpenIndex:
-    """Open and repair; raises `StateError` when the directory or the disk refuses."""
+async def open_index(settings: IndexSettings, now: float, *, distrusted: bool = False) -> OpenIndex:
+    """Open and repair; raises `StateError` when the directory or the disk refuses.
+
+    `distrusted`: the stores turned out to be damaged in a way that opening them does not notice. The catalog
+    is set aside then, and the vectors are kept as far as they prove themselves.
+    """
     try:
         await asyncio.to_thread(private_directory, settings.directory)
     except OSError as error:
@@ -75,25 +79,30 @@ async def open_index(settings: IndexSettings, now: float) -> OpenIndex:
     repairs: list[str] = []
     path = settings.directory / CATALOG_NAME
     try:
-        return await _open(settings, path, now, repairs)
+        if distrusted:
+            raise StoreDamaged("the index turned out to be damaged")  # noqa: TRY301 - as if it had been noticed
+        return await _open(settings, now, repairs)
     except StoreDamaged as damage:
         note_repair(
             repairs, f"{damage.message}; it was set aside and the index is rebuilt from the workspace"
         )
-        await asyncio.to_thread(set_aside, path, _COMPANIONS)
+        await asyncio.to_thread(set_aside, path, COMPANIONS)
     try:
-        return await _open(settings, path, now, repairs)
+        return await _open(settings, now, repairs, distrusted=distrusted)
     except StoreDamaged as damage:
         raise StateError("the index cannot be rebuilt") from damage
 
 
-async def _open(settings: IndexSettings, path: Path, now: float, repairs: list[str]) -> OpenIndex:
+async def _open(
+    settings: IndexSettings, now: float, repairs: list[str], *, distrusted: bool = False
+) -> OpenIndex:
     had_engines = (settings.directory / LEXICAL_NAME).is_dir()
-    catalog, fresh, damage = await Catalog.open(path)
+    await asyncio.to_thread(_make_room, settings.directory)
+    catalog, fresh, repaired = await Catalog.open(settings.directory, distrusted=distrusted)
     try:
-        if damage is not None:
-            note_repair(repairs, f"{damage}; it was set aside and the index is rebuilt from the workspace")
-        elif fresh and had_engines and not repairs:
+        for repair in repaired:
+            note_repair(repairs, repair)
+        if fresh and had_engines and not repairs:
             note_repair(repairs, "the catalog was missing; the index is rebuilt from the workspace")
         return await _heal(settings, catalog, now, repairs)
     except BaseException:
@@ -106,6 +115,7 @@ async def _heal(settings: IndexSettings, catalog: Catalog, now: float, repairs: 
     if await catalog.meta("layout") != settings.layout.stamp:
         await catalog.forget_documents()
         await catalog.set_meta({"layout": settings.layout.stamp})
+    last = await catalog.last_number()
     journal = await catalog.journal()
     entries = await catalog.entries()
     for number in journal.removed:
@@ -116,7 +126,7 @@ async def _heal(settings: IndexSettings, catalog: Catalog, now: float, repairs: 
         for source in SOURCES:
             expected = {n: e for n, e in entries.items() if e.source == source}
             await _heal_source(catalog, lexicons, source, expected, journal, repairs)
-        generation = int(await catalog.meta("generation") or 0)
+        generation = _number(await catalog.meta("generation"))
         if journal:
             generation += 1
             await catalog.publish(journal, (), generation)
@@ -129,6 +139,7 @@ async def _heal(settings: IndexSettings, catalog: Catalog, now: float, repairs: 
             store=store,
             model_id=None,
             generation=generation,
+            last_number=last,
             repairs=(),
         )
         if settings.model is not None:
@@ -156,6 +167,22 @@ async def use_model(
     return model_id
 
 
+def _make_room(directory: Path) -> None:
+    """What is not a folder where the engines have theirs goes; what is in one is looked at later."""
+    for name in (LEXICAL_NAME, VECTORS_NAME):
+        path = directory / name
+        if path.is_symlink() or (path.exists() and not path.is_dir()):
+            path.unlink()
+
+
+def _number(fact: str | None) -> int:
+    """A number among the catalog's facts; raises `StoreDamaged` when it is none."""
+    try:
+        return int(fact or 0)
+    except ValueError as error:
+        raise StoreDamaged("the catalog is damaged") from error
+
+
 async def _heal_source(
     catalog: Catalog,
     lexicons: Lexicons,
@@ -170,14 +197,16 @@ async def _heal_source(
         return
     units = sum(entry.searchable_units for entry in expected.values())
     try:
-        await asyncio.to_thread(lexicons.open, source, int(number or 0))
+        await asyncio.to_thread(lexicons.open, source, _number(number))
         lexicon = lexicons.get(source)
         if journal:
             removed = [*journal.removed, *journal.added]
             await asyncio.to_thread(lexicon.stage, removed, ())
             await fill_lexicon(catalog, lexicon, sorted(journal.added & expected.keys()))
         await asyncio.to_thread(lexicon.require, expected.keys(), units)
-    except StoreDamaged as damage:
+    except (StoreDamaged, StateError) as damage:
+        # An engine that refuses to go on where a killed one stopped is as good as damaged. If it is the disk
+        # that refuses, making it anew fails as well.
         note_repair(repairs, f"{damage.message}; the words of {source} were indexed again")
         lexicons.abandon_writers()
         lexicon = await asyncio.to_thread(lexicons.build, source)
@@ -200,7 +229,7 @@ async def _rows(
     directory, live = settings.directory / VECTORS_NAME, parts.state.documents
     base: VectorBase | None = None
     try:
-        base = await asyncio.to_thread(load_base, directory, parts.store, model)
+        base = await asyncio.to_thread(load_base, directory, parts.store, model, parts.last_number)
     except StoreDamaged as damage:
         note_repair(repairs, f"{damage.message}; it is built again")
         await asyncio.to_thread(drop_base, directory)
@@ -209,8 +238,11 @@ async def _rows(
     if base is not None:
         rows.keep(np.isin(base.numbers[:, 0], np.fromiter(live, np.int64, len(live))))
         known = np.sort(_row_keys(base.numbers))
-    async for part in parts.catalog.vectors.rows(model_id):
-        await asyncio.to_thread(_append, rows, known, part)
+    async for part in parts.catalog.vectors.rows(model, model_id):
+        if part:
+            await asyncio.to_thread(_append, rows, known, part)
+    if dropped := parts.catalog.vectors.dropped:
+        note_repair(repairs, f"{dropped} stored vectors were damaged; they are made anew")
     return rows
 
 

@@ -8,6 +8,7 @@ Measured with 250,000 unit documents: opening a writer 7 ms, committing one docu
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from sidecar.index.segment_files import verify_segments
 KEY = "key"
 SIZE = "size"
 DOCUMENT = "document"
+
+_LOG = logging.getLogger("sidecar.index")
 
 # The engine's floor for one thread; a batch beyond it becomes several segments, which merge by themselves.
 _WRITER_HEAP_BYTES = 15_000_000
@@ -205,6 +208,7 @@ class LexicalIndex:
             yield
         except (ValueError, OSError) as error:
             self._writer = None
+            _LOG.warning("the lexical engine refused: %s", error)
             raise StateError("a lexical index cannot be written") from error
 
     def _open_writer(self) -> tantivy.IndexWriter:

@@ -195,7 +195,7 @@ def unpack_contents(packed: bytes) -> Contents:
     """Raises `StoreDamaged` when the bytes are not what was packed."""
     try:
         return _CONTENTS.decode(zlib.decompress(packed))
-    except (zlib.error, msgspec.MsgspecError) as error:
+    except (zlib.error, TypeError, msgspec.MsgspecError) as error:
         raise StoreDamaged("stored terms cannot be read") from error
 
 
@@ -234,6 +234,6 @@ def unpack_stamp(text: str) -> FileStamp:
     """Raises `StoreDamaged` when the text is not a stamp."""
     try:
         mtime_ns, ctime_ns, size, inode, device = map(int, text.split(" "))
-    except ValueError as error:
+    except (ValueError, AttributeError) as error:
         raise StoreDamaged("a stored file stamp cannot be read") from error
     return FileStamp(mtime_ns, ctime_ns, size, inode, device)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from sidecar.domain.errors import StateError
 from sidecar.domain.memory import Source
-from sidecar.index.healing import CATALOG_NAME, VECTORS_NAME, IndexSettings, OpenIndex, fill_lexicon
+from sidecar.index.database import CATALOG_NAME, EMBEDDINGS_NAME
+from sidecar.index.healing import VECTORS_NAME, IndexSettings, OpenIndex, fill_lexicon
 from sidecar.index.lexicon import Lexicon
 from sidecar.index.private_files import aside_since, drop_aside
 from sidecar.index.vector_base import VectorBase, build_base, drop_base
@@ -58,8 +59,8 @@ class Upkeep:
             await asyncio.to_thread(self._drop_aside, ASIDE_SECONDS)
             self.renew_if_due()
 
-    async def purge(self) -> None:
-        """The same at once and for everything, with changes waiting."""
+    async def purge(self, *, grace: float) -> None:
+        """The same at once and for everything, with changes waiting; unused vectors after `grace` seconds."""
         async with self._cleaning:
             await self._settled_renewal()
             async with self._writing:
@@ -69,7 +70,7 @@ class Upkeep:
                 await asyncio.to_thread(parts.lexicons.close_writers)
                 for source in await asyncio.to_thread(parts.lexicons.unclean):
                     await self._rewrite(parts, source)
-                await parts.catalog.vectors.sweep(self._clock(), grace=0, models=1)
+                await parts.catalog.vectors.sweep(self._clock(), grace=grace, models=1)
                 await parts.catalog.vacuum()
                 await asyncio.to_thread(self._drop_aside, 0)
             await self._purge_graph()
@@ -136,10 +137,11 @@ class Upkeep:
         await asyncio.to_thread(parts.lexicons.remove_unused)
 
     def _drop_aside(self, seconds: float) -> None:
-        path = self._settings.directory / CATALOG_NAME
-        for number, since in aside_since(path):
-            if since <= self._clock() - seconds or not seconds:
-                drop_aside(path, number)
+        for name in (CATALOG_NAME, EMBEDDINGS_NAME):
+            path = self._settings.directory / name
+            for number, since in aside_since(path):
+                if since <= self._clock() - seconds or not seconds:
+                    drop_aside(path, number)
 
     async def _purge_graph(self) -> None:
         """Build the graph anew when it holds vectors of blocks that are gone."""

@@ -127,8 +127,12 @@ def build_base(
     return VectorBase(graph, numbers, _mapped(paths["vectors"], len(numbers), model.dimensions))
 
 
-def load_base(directory: Path, store: str, model: VectorModel) -> VectorBase | None:
-    """The stored base; None when there is none, `StoreDamaged` when it is not whole or of other data."""
+def load_base(directory: Path, store: str, model: VectorModel, last_number: int) -> VectorBase | None:
+    """The stored base; None when there is none, `StoreDamaged` when it is not whole or of other data.
+
+    `last_number` is the highest that the catalog gave to a document: a base that knows later ones was built
+    from a catalog that has been put back since, and its numbers are going to be given to other text.
+    """
     if not (directory / _MANIFEST).exists():
         return None
     manifest = _manifest(directory)
@@ -145,10 +149,15 @@ def load_base(directory: Path, store: str, model: VectorModel) -> VectorBase | N
         path = directory / file.name
         if not path.is_file() or path.stat().st_size != file.size or checksum(path) != file.crc:
             raise StoreDamaged("the vector graph was damaged")
+    shape = (manifest.rows * 3 * 8, manifest.rows * 4 * manifest.dimensions)
+    if manifest.rows < 1 or shape != (manifest.numbers.size, manifest.vectors.size):
+        raise StoreDamaged("the vector graph was damaged")
+    numbers = np.fromfile(directory / manifest.numbers.name, dtype="<i8").reshape(manifest.rows, 3)
+    if numbers[:, 0].max() > last_number:
+        raise StoreDamaged("the vector graph was made from later data")
     graph = hnswlib.Index("ip", model.dimensions)
     graph.load_index(str(directory / manifest.graph.name), max_elements=manifest.rows)
     graph.set_ef(_SEARCH_BREADTH)
-    numbers = np.fromfile(directory / manifest.numbers.name, dtype="<i8").reshape(manifest.rows, 3)
     return VectorBase(
         graph, numbers, _mapped(directory / manifest.vectors.name, manifest.rows, model.dimensions)
     )

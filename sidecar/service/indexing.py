@@ -73,6 +73,7 @@ class Indexer:
         self.phase: Phase = "starting"
         self.pending = 0
         self.last_scan: Scan | None = None
+        self._anew_seen = 0
         self.skipped_reads: dict[str, Skipped] = {}
 
     @property
@@ -87,6 +88,9 @@ class Indexer:
             reasons.append(self.failure)
         if not self.first_scan.is_set():
             reasons.append("the first scan is still being indexed")
+        if self._index.times_anew != self._anew_seen:
+            reasons.append("the index was damaged and is being made anew")
+            self._watcher.poke(None)
         for folder in self.last_scan.unreadable if self.last_scan is not None else ():
             reasons.append(f"{folder.path} cannot be read ({folder.reason})")
         return tuple(reasons)
@@ -137,8 +141,10 @@ class Indexer:
                 present = {file.path for file in scan.files}
                 for path in [path for path in self.skipped_reads if path not in present]:
                     del self.skipped_reads[path]
+                anew = self._index.times_anew
                 try:
                     changed = await self._apply(self._compare(scan), progress)
+                    self._anew_seen = anew
                 finally:
                     self._watcher.settled(scan, cost)
                 if not self.first_scan.is_set():
@@ -191,7 +197,9 @@ class Indexer:
             if path not in present
             and not any(self._feed.is_below(path, folder.path) for folder in scan.unreadable)
         )
-        return Changes(tuple(file for file in scan.files if self._feed.differs(view, file)), gone)
+        changed = [file for file in scan.files if self._feed.differs(view, file)]
+        # What takes seconds by itself comes last: the other notes are searchable meanwhile.
+        return Changes(tuple(sorted(changed, key=lambda file: file.stamp.size > BATCH_BYTES)), gone)
 
     async def _apply(self, changes: Changes, progress: Progress | None) -> int:
         total = len(changes.read)

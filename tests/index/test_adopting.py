@@ -96,7 +96,7 @@ async def test_vectors_are_kept_for_as_long_as_the_sample_is_alike(
 
 async def test_stored_vectors_that_cannot_be_of_the_model_are_asked_for_again(tmp_path: Path) -> None:
     await filled(tmp_path)
-    with sqlite3.connect(tmp_path / "catalog.sqlite3") as connection:
+    with sqlite3.connect(tmp_path / "embeddings.sqlite3") as connection:
         connection.execute("UPDATE vectors SET vector = x'0102' WHERE hash = ?", (digest("word5"),))
     connection.close()
     index = await awaiting(tmp_path)

@@ -189,7 +189,7 @@ def test_a_graph_is_renewed_after_a_tenth_and_given_up_for_few(tmp_path: Path) -
 def test_a_stored_graph_answers_as_the_one_that_was_built(tmp_path: Path) -> None:
     matrix = unit_rows(600)
     built = with_graph(filled(matrix, crossover=50), tmp_path).snapshot()
-    base = load_base(tmp_path, "store", MODEL)
+    base = load_base(tmp_path, "store", MODEL, 10**9)
     loaded = VectorRows(DIMENSIONS, crossover=50, base=base).snapshot()
     for query in unit_rows(5, seed=2):
         assert loaded.search(query, 30)[0].tolist() == built.search(query, 30)[0].tolist()
@@ -201,6 +201,6 @@ def test_a_build_that_is_told_to_stop_leaves_the_stored_graph_alone(tmp_path: Pa
     stop.set()
     snapshot = rows.snapshot()
     assert build_base(tmp_path, "store", MODEL, snapshot.numbers, [unit_rows(200)], stop) is None
-    base = load_base(tmp_path, "store", MODEL)
+    base = load_base(tmp_path, "store", MODEL, 10**9)
     assert base is not None
     assert base.size == 200
