@@ -23,13 +23,13 @@ def run(launcher: Any, *arguments: str) -> str:
 
 
 @pytest.mark.slow
-def test_changes_faults_and_forty_kills_lose_nothing_and_serve_nothing_stale(launcher: Any) -> None:
-    assert " kills" in run(launcher, "--minutes", "0.5", "--kills", "40", "--seed", "3")
+def test_changes_faults_and_kills_lose_nothing_and_serve_nothing_stale(launcher: Any) -> None:
+    assert " kills" in run(launcher, "--minutes", "0.1", "--kills", "10", "--seed", "5")
 
 
 @pytest.mark.slow
 def test_a_state_that_is_damaged_between_kills_is_mended_by_the_next_start(launcher: Any) -> None:
-    assert " damages" in run(launcher, "--minutes", "0.2", "--kills", "12", "--damage", "--seed", "4")
+    assert " damages" in run(launcher, "--minutes", "0.1", "--kills", "6", "--damage", "--seed", "4")
 
 
 @pytest.fixture
