@@ -26,6 +26,7 @@ Visibility = Literal["self", "tree", "agent"]
 Rule = Callable[[TranscriptIdentity, int | None], TranscriptGrant]
 
 RECALL_SCOPE = "same-agent-private"
+RECALL_REFUSED = "this recall pass is not authorised"
 
 
 class TranscriptRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +51,8 @@ class Requester(msgspec.Struct, frozen=True, kw_only=True):
 class Transcripts:
     """One caller's view of one agent's transcripts: what holds for all, then the caller's rule."""
 
-    def __init__(self, *, agent_id: str, rows: SessionRows, rule: Rule) -> None:
+    def __init__(self, *, agent_id: str, rows: SessionRows, rule: Rule, refused: str | None = None) -> None:
+        self.refused = refused
         self._agent_id = agent_id
         self._rows = rows
         self._rule = rule
@@ -87,7 +89,8 @@ def authoriser(
         of_conversation = _of_conversation(authority.audience, rows)
         # A recall pass never widens a conversation's partition; what it does not admit, it narrows.
         rule = of_conversation if requester.recall is None else _both(of_conversation, rule)
-    return Transcripts(agent_id=agent_id, rows=rows, rule=rule)
+    refused = RECALL_REFUSED if _recall_refused(requester, agent_id, rows) else None
+    return Transcripts(agent_id=agent_id, rows=rows, rule=rule, refused=refused)
 
 
 class RawHit(Protocol):
@@ -151,9 +154,16 @@ def _by_requester(requester: Requester, agent_id: str, rows: SessionRows, rules:
         return _nobody("no-requester")
     if requester.recall is None:
         return _by_visibility(key, agent_id, rows, rules, sandboxed=requester.sandboxed)
-    if requester.sandboxed or not _recall_authorised(key, requester.recall, agent_id, rows):
+    if _recall_refused(requester, agent_id, rows):
         return _nobody("recall-not-authorised")
     return _by_recall(requester.recall, rows)
+
+
+def _recall_refused(requester: Requester, agent_id: str, rows: SessionRows) -> bool:
+    key, recall = requester.session_key, requester.recall
+    if key is None or recall is None:
+        return False
+    return requester.sandboxed or not _recall_authorised(key, recall, agent_id, rows)
 
 
 def _by_visibility(

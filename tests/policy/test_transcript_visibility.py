@@ -428,3 +428,18 @@ def test_every_verdict_names_its_rule() -> None:
         "not-a-transcript", "visibility-self", "own-session", "own-session", "incognito",
         "no-session-row", "another-agent", "visibility-self", "owner-unknown", "no-transcript",
     ]  # fmt: skip
+
+
+def test_a_recall_pass_that_is_not_authorised_says_so_and_others_do_not() -> None:
+    """So that its empty answer is told from an answer without hits."""
+    said = {}
+    for name, session in (
+        ("authorised", recalling()),
+        ("of another anchor", recalling(grant=recall(anchor_session_key="agent:main:someone-else"))),
+        ("none", Session(session_key=RUN, sandboxed=False, audience=OwnerPrivate(agent_id="main"))),
+    ):
+        view = authoriser(session, "main", rows=snapshot(), rules=TranscriptRules())
+        assert view is not None
+        said[name] = view.refused
+    refused = "this recall pass is not authorised"
+    assert said == {"authorised": None, "of another anchor": refused, "none": None}

@@ -145,6 +145,15 @@ async def test_a_sight_that_ends_between_two_pages_ends_there(agent: Agent) -> N
     assert "sessions/main/main.jsonl" in {hit.path for hit in seen}
 
 
+async def test_a_refused_view_is_said_and_never_looks_like_an_empty_answer(agent: Agent) -> None:
+    refused = Only("main")
+    refused.refused = "this recall pass is not authorised"
+    agent.access.of[OWNER] = refused
+    page = await agent.search(OWNER)
+    assert paths(page) == {"MEMORY.md"}
+    assert "transcripts were not searched: this recall pass is not authorised" in page.warning
+
+
 async def test_v1_hits_pass_the_authoriser_too(agent: Agent) -> None:
     managers = agent.runtime.manager
 
