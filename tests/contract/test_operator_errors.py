@@ -59,13 +59,13 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-async def test_each_invalid_request_has_upstreams_words_and_status_400(example: Any) -> None:
+async def test_each_invalid_request_has_upstreams_words_and_status_400(shared_example: Any) -> None:
     for method, params, message in CASES:
-        status, error = await example.error(method, params)
+        status, error = await shared_example.error(method, params)
         assert (status, error) == (400, {"code": "INVALID_REQUEST", "message": message}), (method, params)
 
 
-async def test_a_frame_and_bare_params_give_the_same_answer(example: Any) -> None:
+async def test_a_frame_and_bare_params_give_the_same_answer(shared_example: Any) -> None:
     good: list[tuple[str, dict[str, Any]]] = [
         (SEARCH, {"query": "boiler"}),
         (SEARCH, {"version": 1, "query": "boiler"}),
@@ -73,9 +73,9 @@ async def test_a_frame_and_bare_params_give_the_same_answer(example: Any) -> Non
         (GET, {"reference": OWN}),
     ]
     for method, params in [*good, *[(case[0], case[1]) for case in CASES]]:
-        bare_status, bare = await example.post(f"/rpc/{method}", params)
+        bare_status, bare = await shared_example.post(f"/rpc/{method}", params)
         frame = {"type": "req", "id": "7", "method": method, "params": params}
-        framed_status, framed = await example.post("/rpc", frame)
+        framed_status, framed = await shared_example.post("/rpc", frame)
         assert framed["id"] == "7"
         assert framed["type"] == "res"
         bare.pop("id")
@@ -100,23 +100,23 @@ BAD_FRAMES: list[tuple[bytes, str]] = [
 ]
 
 
-async def test_a_malformed_frame_is_answered_as_invalid_and_the_service_lives_on(example: Any) -> None:
+async def test_a_malformed_frame_is_answered_as_invalid_and_the_service_lives_on(shared_example: Any) -> None:
     for body, frame_id in BAD_FRAMES:
-        status, frame = await example.post("/rpc", body)
+        status, frame = await shared_example.post("/rpc", body)
         assert status == 400, body[:80]
         assert frame["id"] == frame_id, body[:80]
         assert frame["error"]["code"] == "INVALID_REQUEST"
         assert frame["error"]["message"].startswith("invalid request frame: "), body[:80]
-    assert (await example.search("boiler"))["hits"]
+    assert (await shared_example.search("boiler"))["hits"]
 
 
-async def test_what_fails_after_parsing_is_unavailable_with_a_stable_code(example: Any) -> None:
-    status, error = await example.error(GET, {"reference": {"providerId": "other", "id": "MEMORY.md"}})
+async def test_what_fails_after_parsing_is_unavailable_with_a_stable_code(shared_example: Any) -> None:
+    status, error = await shared_example.error(GET, {"reference": {"providerId": "other", "id": "MEMORY.md"}})
     assert status == 503
     assert error["code"] == "UNAVAILABLE"
     assert error["message"] == "memory reference belongs to a different provider"
     assert error["details"] == {"code": "FOREIGN_REFERENCE"}
-    status, error = await example.error(SEARCH, {"version": 2, "query": "x", "sources": ["sessions"]})
+    status, error = await shared_example.error(SEARCH, {"version": 2, "query": "x", "sources": ["sessions"]})
     assert status == 503
     assert error["message"] == "memory provider does not support the sessions source capability"
     assert error["details"] == {"code": "CAPABILITY_UNSUPPORTED"}
@@ -191,8 +191,8 @@ async def test_a_token_sees_only_its_agents_and_needs_the_read_scope(
 
 
 @pytest.mark.parametrize("params", [b"null", b"", b"5", b"[]", b'"query"'])
-async def test_params_that_are_no_object_are_seen_as_empty(example: Any, params: bytes) -> None:
-    status, frame = await example.post(f"/rpc/{SEARCH}", params)
+async def test_params_that_are_no_object_are_seen_as_empty(shared_example: Any, params: bytes) -> None:
+    status, frame = await shared_example.post(f"/rpc/{SEARCH}", params)
     assert status == 400
     assert frame["error"]["message"] == "query must be a non-empty string"
 
@@ -208,24 +208,24 @@ async def test_params_that_are_no_object_are_seen_as_empty(example: Any, params:
     ],
 )
 async def test_a_caller_revoked_after_the_door_admitted_it_gets_nothing(
-    example: Any, eventually: Any, method: str, params: dict[str, Any]
+    shared_example: Any, eventually: Any, method: str, params: dict[str, Any]
 ) -> None:
     body = json.dumps(params).encode()
     head = (
         f"POST /rpc/{method} HTTP/1.1\r\nHost: localhost\r\n"
-        f"Authorization: Bearer {example.operator_token}\r\n"
+        f"Authorization: Bearer {shared_example.operator_token}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nExpect: 100-continue\r\n"
         "Connection: close\r\n\r\n"
     )
-    reader, writer = await asyncio.open_connection("127.0.0.1", example.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", shared_example.port)
     writer.write(head.encode())
     # It asks for the body in the same turn in which the door lets it in.
     assert b" 100 " in await asyncio.wait_for(reader.readline(), 20)
     replacement = secrets.token_urlsafe(32)
-    (example.state / "operator.token").write_text(replacement)
+    (shared_example.state / "operator.token").write_text(replacement)
 
     async def rotated() -> bool:
-        return (await example.post(f"/rpc/{STATUS}", {}, token=replacement))[0] == 200
+        return (await shared_example.post(f"/rpc/{STATUS}", {}, token=replacement))[0] == 200
 
     await eventually(rotated)
     writer.write(body)
