@@ -46,6 +46,7 @@ def counted_reads(*folders: Path) -> Iterator[dict[str, int]]:
         os.close(descriptor)
 
 
+@pytest.mark.slow
 async def test_searching_neither_walks_the_workspace_nor_reads_or_embeds_notes_anew(
     launcher: Any, workspace: Path, write: Any, eventually: Any
 ) -> None:

@@ -32,6 +32,7 @@ def many_notes() -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 async def test_every_answer_is_the_beginning_of_a_longer_one_also_after_a_restart(
     launcher: Any, workspace: Path, write: Any, both: Any
 ) -> None:

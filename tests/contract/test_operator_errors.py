@@ -208,24 +208,24 @@ async def test_params_that_are_no_object_are_seen_as_empty(shared_example: Any, 
     ],
 )
 async def test_a_caller_revoked_after_the_door_admitted_it_gets_nothing(
-    shared_example: Any, eventually: Any, method: str, params: dict[str, Any]
+    example: Any, eventually: Any, method: str, params: dict[str, Any]
 ) -> None:
     body = json.dumps(params).encode()
     head = (
         f"POST /rpc/{method} HTTP/1.1\r\nHost: localhost\r\n"
-        f"Authorization: Bearer {shared_example.operator_token}\r\n"
+        f"Authorization: Bearer {example.operator_token}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nExpect: 100-continue\r\n"
         "Connection: close\r\n\r\n"
     )
-    reader, writer = await asyncio.open_connection("127.0.0.1", shared_example.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", example.port)
     writer.write(head.encode())
     # It asks for the body in the same turn in which the door lets it in.
     assert b" 100 " in await asyncio.wait_for(reader.readline(), 20)
     replacement = secrets.token_urlsafe(32)
-    (shared_example.state / "operator.token").write_text(replacement)
+    (example.state / "operator.token").write_text(replacement)
 
     async def rotated() -> bool:
-        return (await shared_example.post(f"/rpc/{STATUS}", {}, token=replacement))[0] == 200
+        return (await example.post(f"/rpc/{STATUS}", {}, token=replacement))[0] == 200
 
     await eventually(rotated)
     writer.write(body)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
 
 def modes(directory: Path) -> dict[str, str]:
@@ -251,6 +252,7 @@ def test_doctor_finds_nothing_wrong_on_a_good_workspace(launcher: Any, workspace
     assert json.loads(checked.stdout)
 
 
+@pytest.mark.slow
 async def test_index_serve_and_a_restart_agree_on_what_is_indexed(
     launcher: Any, workspace: Path, write: Any
 ) -> None:
