@@ -93,7 +93,9 @@ async def test_each_refusal_at_the_door_is_one_line_in_the_log_and_one_count(
     assert "no-such-token" not in shared_launcher.log()
 
 
-async def test_metrics_show_calls_by_outcome_their_times_and_how_the_index_stands(served: Any) -> None:
+async def test_metrics_show_calls_by_outcome_their_times_and_how_the_index_stands(
+    served: Any, eventually: Any
+) -> None:
     await served.ready()
     before = await figures(served)
     await served.search("boiler")
@@ -123,7 +125,6 @@ async def test_metrics_show_calls_by_outcome_their_times_and_how_the_index_stand
     )
     assert 0 < seen["call_seconds_sum", "memory.search"] < 20
     assert seen["files", "main", "on_disk"] == seen["files", "main", "indexed"] == 2
-    assert seen["files", "main", "pending"] == 0
     assert seen["watch_polling", "main"] in (0, 1)
     assert seen["calls_in_work",] == 0
     assert seen["access_allowed_total",] >= before["access_allowed_total",] + 1
@@ -132,6 +133,12 @@ async def test_metrics_show_calls_by_outcome_their_times_and_how_the_index_stand
     assert (await figures(served))[denied] == seen.get(denied, 0) + 1
     assert seen["loop_stall_longest_seconds",] >= 0
     assert seen["loop_stalls_total",] >= 0
+
+    async def nothing_pends() -> bool:
+        # Young files are read once more when they have settled, and pend while that is done.
+        return (await figures(served))["files", "main", "pending"] == 0
+
+    await eventually(nothing_pends)
     assert seen["process_resident_memory_bytes",] > 1_000_000
 
 
