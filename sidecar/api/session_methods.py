@@ -79,6 +79,7 @@ class SessionMethods:
             session_key=asked.session_key,
             session_id=asked.session_id,
             sender_is_owner=asked.sender_is_owner,
+            bearer=call.bearer,
         )
         if isinstance(found, NoAudience):
             call.context.assert_current()
@@ -89,7 +90,7 @@ class SessionMethods:
         return {"status": "granted", **_audience(found)}
 
     async def admit(self, call: Call) -> Payload:
-        """`audience.admit`: an audience on the host's word, for one session and one lease."""
+        """`audience.admit`: an audience on the host's word, for one session and the leases that it opens."""
         asked = params.admit(call.params)
         agent_id = self._agent(call, asked.agent)
         keys = {"sessionKey": asked.session_key}
@@ -100,7 +101,9 @@ class SessionMethods:
             if named_agent(key) != agent_id:
                 raise InvalidRequest(f"{name} must be a session of agentId")
         call.context.assert_current()
-        found = self._sessions.admit(asked.audience(agent_id), session_key=asked.session_key)
+        found = self._sessions.admit(
+            asked.audience(agent_id), session_key=asked.session_key, bearer=call.bearer
+        )
         self._record(call, agent_id, "audience.admit", Allow("host-vouched"))
         return _audience(found)
 
@@ -108,12 +111,13 @@ class SessionMethods:
         """`audience.delegate`: the same audience for a child session."""
         asked = params.delegate(call.params)
         self._check_keys(call, asked.session_key)
-        agent_id = self._check_handle(call, asked.handle)
+        agent_id = self._sessions.agent_of_handle(asked.handle, bearer=call.bearer) or ""
         call.context.assert_current()
         found = await self._sessions.delegate(
             asked.handle,
             session_key=asked.session_key,
             session_id=asked.session_id,
+            bearer=call.bearer,
             detached=asked.detached,
         )
         self._keep_if_current(call, found)
@@ -121,11 +125,10 @@ class SessionMethods:
         return _audience(found)
 
     async def release(self, call: Call) -> Payload:
-        """`audience.release`: idempotent, and no error for a handle that nobody knows."""
+        """`audience.release`: idempotent, and no error for a handle that is not this token's."""
         handle = params.handle(call.params)
-        self._check_handle(call, handle)
         call.context.assert_current()
-        self._sessions.release(handle)
+        self._sessions.release(handle, bearer=call.bearer)
         return {}
 
     async def provenance(self, call: Call) -> Payload:
@@ -153,19 +156,12 @@ class SessionMethods:
             if named is not None and named not in self._roster(call):
                 raise InvalidRequest(UNKNOWN_AGENT)
 
-    def _check_handle(self, call: Call, handle: str) -> str:
-        """The agent behind a handle, empty for one that is not known here."""
-        agent_id = self._sessions.agent_of_handle(handle)
-        if agent_id is not None and agent_id not in self._roster(call):
-            raise InvalidRequest(UNKNOWN_AGENT)
-        return agent_id or ""
-
     def _keep_if_current(self, call: Call, minted: Minted) -> None:
         """What was minted for a caller that has gone meanwhile is nobody's."""
         try:
             call.context.assert_current()
         except AccessDenied:
-            self._sessions.release(minted.handle)
+            self._sessions.release(minted.handle, bearer=call.bearer)
             raise
 
     def _record(self, call: Call, agent_id: str, method: str, verdict: Allow | Deny) -> None:

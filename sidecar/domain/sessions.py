@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from sidecar.domain.authority import Audience
+from sidecar.domain.authority import Audience, Bearer
 from sidecar.domain.errors import AccessDenied
 
 Archived = Literal["reset", "deleted"]
@@ -66,16 +66,26 @@ class Audiences(Protocol):
     """The audiences that this process minted, by their handles (spec §4.2)."""
 
     def bind(
-        self, handle: str, *, agent_id: str, session_key: str, session_id: str | None, lease: str
+        self,
+        handle: str,
+        *,
+        agent_id: str,
+        session_key: str,
+        session_id: str | None,
+        lease: str,
+        bearer: Bearer,
     ) -> AudienceBinding:
-        """The audience behind a handle, for one session of `agent_id` and one lease.
+        """The audience behind a handle of this token, for one session of `agent_id` and one lease.
 
-        Raises `AccessDenied`: `NOT_MINTED` for a handle that this process does not know, else U§6's words.
+        Raises `AccessDenied`: `NOT_MINTED` for a handle that the token did not make, else U§6's words.
         """
         ...
 
-    def released(self, lease: str) -> None:
-        """A lease has ended, and with it what was bound to it. Called once a lease, also without audience."""
+    def released(self, lease: str, *, opened: bool = True) -> None:
+        """A lease has ended, and with it what was bound to it. Called once a lease, also without audience.
+
+        `opened` False: it never was one, and what was bound to it may be used again.
+        """
         ...
 
 
@@ -90,9 +100,10 @@ class NoAudiences:
         session_key: str,  # noqa: ARG002
         session_id: str | None,  # noqa: ARG002
         lease: str,  # noqa: ARG002
+        bearer: Bearer,  # noqa: ARG002
     ) -> AudienceBinding:
         """Refuse: there is nothing that the handle could stand for."""
         raise AccessDenied(NOT_MINTED)
 
-    def released(self, lease: str) -> None:
+    def released(self, lease: str, *, opened: bool = True) -> None:
         """Nothing was bound."""

@@ -2,10 +2,11 @@
 
     resolved    from a session's own lineage: holds while every row of it is the same incarnation
     delegated   from another audience to a child session: holds while that one does and the child does
-    admitted    on the host's word: holds for its session and the one lease that it is used in
+    admitted    on the host's word: holds for its session, and no longer than the leases that it is used in
 
-An ended audience never holds again, whatever is written later. A row that is being written only makes
-currency unavailable until it is published.
+A book is one token's: to every other token its handles are as if never minted. An ended audience never
+holds again, whatever is written later. A row that is being written only makes currency unavailable until it
+is published.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ UNREPORTED = _Unreported()
 class _Hold(msgspec.Struct, kw_only=True):
     """A row that an audience rests on. `facts` None: it rests on there being no row.
 
-    `session_id` is what an unreported row has to have once it is reported, where the host said so.
+    `session_id` is what an unreported row has to have once it is reported, where the host or a lease said so.
     """
 
     session_key: str
@@ -60,18 +61,30 @@ class _Hold(msgspec.Struct, kw_only=True):
     root: bool = False
     session_id: str | None = None
 
+    @property
+    def incarnation(self) -> str | None:
+        """The id that the session has to have, as far as anything was said of it."""
+        if isinstance(self.facts, _Unreported):
+            return self.session_id
+        return None if self.facts is None else str(self.facts[0])
+
     def holds(self, row: SessionRow | None) -> bool:
         """Whether the published row still is what the audience rests on."""
         if isinstance(self.facts, _Unreported):
             if row is None:
                 return True
+            if self.session_id not in (None, row.session_id):
+                return False
             self.facts = facts_of(row, root=self.root)
-            return self.session_id in (None, row.session_id)
+            return True
         return self.facts == (None if row is None else facts_of(row, root=self.root))
 
 
 class _Record(msgspec.Struct, kw_only=True, eq=False):
-    """One minted audience."""
+    """One minted audience. `session_id` None: nothing yet says which incarnation of its session it is for.
+
+    `leased`: it ends with the last of its `leases`.
+    """
 
     handle: str
     audience: Audience
@@ -80,9 +93,24 @@ class _Record(msgspec.Struct, kw_only=True, eq=False):
     holds: tuple[_Hold, ...]
     parent: _Record | None = None
     depth: int = 0
-    one_lease: bool = False
-    lease: str | None = None
+    leased: bool = False
+    leases: set[str] = msgspec.field(default_factory=set)
     state: State = "current"
+
+    def is_for(self, session_key: str, session_id: str | None) -> bool:
+        """Whether this session may use it; the first id that is named where none was known is its own."""
+        if session_key != self.session_key:
+            return False
+        if session_id is None:
+            return True
+        own = [hold for hold in self.holds if hold.session_key == session_key]
+        known = {self.session_id, *(hold.incarnation for hold in own)} - {None}
+        if not known <= {session_id}:
+            return False
+        self.session_id = session_id
+        for hold in own:
+            hold.session_id = session_id
+        return True
 
 
 class Minted(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,18 +134,21 @@ def facts_of(row: SessionRow, *, root: bool) -> Facts:
 
 
 class AudienceBook:
-    """The audiences of one agent over its table of rows."""
+    """The audiences that one token has of one agent, over the agent's table of rows."""
 
-    def __init__(self, *, agent_id: str, mint: Callable[[], str], most: int = MOST_AUDIENCES) -> None:
+    def __init__(
+        self, *, agent_id: str, table: SessionTable, mint: Callable[[], str], most: int = MOST_AUDIENCES
+    ) -> None:
         """`mint` gives a new unguessable handle."""
         self._agent_id = agent_id
         self._mint_handle = mint
         self._most = most
-        self.table = SessionTable(changed=self._row_changed)
+        self.table = table
+        table.listen(self._row_changed)
         self._live: OrderedDict[str, _Record] = OrderedDict()
         self._ended: OrderedDict[str, _Record] = OrderedDict()
         self._resting: dict[str, set[_Record]] = {}
-        self._of_lease: dict[str, list[_Record]] = {}
+        self._of_lease: dict[str, set[_Record]] = {}
 
     def knows(self, handle: str) -> bool:
         """Whether a handle was minted here and not forgotten since."""
@@ -158,7 +189,7 @@ class AudienceBook:
         )
 
     def admit(self, audience: Audience, *, session_key: str) -> Minted:
-        """An audience on the host's word, for one session and one lease.
+        """An audience on the host's word, for one session and the leases that it opens.
 
         Rows that the host has reported of the session, and of a conversation's root, must not contradict it.
         """
@@ -169,14 +200,14 @@ class AudienceBook:
                 raise AudienceRefused(STALE)
             holds.append(self._reported(audience.session_key, root_id=audience.session_id))
         return self._mint(
-            audience=audience, session_key=session_key, session_id=None, holds=tuple(holds), one_lease=True
+            audience=audience, session_key=session_key, session_id=None, holds=tuple(holds), leased=True
         )
 
     def delegate(self, handle: str, *, session_key: str, session_id: str | None, detached: bool) -> Minted:
         """A copy for a child session that ends with either; raises `AudienceRefused` in U§6's words.
 
         `session_id` None takes whatever incarnation the child has. `detached` lets a child be without a row:
-        then any later row of its key ends the copy.
+        then any later row of its key ends the copy, and `session_id` is what it has to open with.
         """
         parent = self._record(handle, UNKNOWN)
         self.assert_current(handle)
@@ -195,7 +226,7 @@ class AudienceBook:
         return self._mint(
             audience=parent.audience,
             session_key=session_key,
-            session_id=None if row is None else row.session_id,
+            session_id=session_id if row is None else row.session_id,
             holds=(_Hold(session_key=session_key, facts=facts),),
             parent=parent,
         )
@@ -209,28 +240,25 @@ class AudienceBook:
     def bind(self, handle: str, *, session_key: str, session_id: str | None, lease: str) -> Audience:
         """What a handle stands for when this session uses it in this lease; says nothing about currency."""
         record = self._record(handle, NOT_MINTED)
-        bound = record.session_id
-        if record.session_key != session_key or (None not in (bound, session_id) and bound != session_id):
+        if not record.is_for(session_key, session_id):
             raise AudienceRefused(ELSEWHERE)
-        if record.one_lease and record.state == "current":
-            if record.lease is None:
-                record.lease = lease
-                self._of_lease.setdefault(lease, []).append(record)
-            elif record.lease != lease:
-                raise AudienceRefused(ELSEWHERE)
+        if record.leased and record.state == "current":
+            record.leases.add(lease)
+            self._of_lease.setdefault(lease, set()).add(record)
         return record.audience
 
-    def lease_ended(self, lease: str) -> None:
-        """End what was admitted for a lease."""
-        for record in self._of_lease.pop(lease, []):
-            self._end(record, "released")
+    def lease_ended(self, lease: str, *, opened: bool = True) -> None:
+        """End what was admitted for this lease and no other; a lease that was never opened ends nothing."""
+        for record in self._of_lease.pop(lease, set()):
+            record.leases.discard(lease)
+            if opened and not record.leases:
+                self._end(record, "released")
 
-    def session_deleted(self, session_key: str) -> None:
-        """Forget a session's row, and end what rests on the session even if its row was never reported."""
-        self.table.delete(session_key)
-        for record in tuple(self._resting.get(session_key, ())):
-            if any(hold.session_key == session_key and hold.facts is not None for hold in record.holds):
-                self._end(record, "stale")
+    def close(self) -> None:
+        """The token is gone: its handles are as if never minted."""
+        self.table.forget(self._row_changed)
+        self._live.clear()
+        self._ended.clear()
 
     def assert_current(self, handle: str) -> None:
         """Raise `AudienceRefused` unless the audience holds now."""
@@ -268,7 +296,7 @@ class AudienceBook:
         session_id: str | None,
         holds: tuple[_Hold, ...],
         parent: _Record | None = None,
-        one_lease: bool = False,
+        leased: bool = False,
     ) -> Minted:
         while len(self._live) >= self._most:
             self._end(next(iter(self._live.values())), "stale")
@@ -280,17 +308,20 @@ class AudienceBook:
             holds=holds,
             parent=parent,
             depth=0 if parent is None else parent.depth + 1,
-            one_lease=one_lease,
+            leased=leased,
         )
         self._live[record.handle] = record
         for hold in holds:
             self._resting.setdefault(hold.session_key, set()).add(record)
         return Minted(handle=record.handle, audience=audience)
 
-    def _row_changed(self, session_key: str) -> None:
+    def _row_changed(self, session_key: str, deleted: bool) -> None:
+        """A deleted session ends what rests on it even if its row was never reported."""
         row = self.table.published(session_key)
         for record in tuple(self._resting.get(session_key, ())):
-            if not all(hold.holds(row) for hold in record.holds if hold.session_key == session_key):
+            own = [hold for hold in record.holds if hold.session_key == session_key]
+            gone = deleted and any(hold.facts is not None for hold in own)
+            if gone or not all(hold.holds(row) for hold in own):
                 self._end(record, "stale")
 
     def _end(self, record: _Record, state: State) -> None:
@@ -302,12 +333,12 @@ class AudienceBook:
             resting.discard(record)
             if not resting:
                 self._resting.pop(hold.session_key, None)
-        if record.lease is not None:
-            others = [other for other in self._of_lease.get(record.lease, []) if other is not record]
-            if others:
-                self._of_lease[record.lease] = others
-            else:
-                self._of_lease.pop(record.lease, None)
+        for lease in record.leases:
+            sharing = self._of_lease.get(lease, set())
+            sharing.discard(record)
+            if not sharing:
+                self._of_lease.pop(lease, None)
+        record.leases.clear()
         self._ended[record.handle] = record
         if len(self._ended) > MOST_ENDED:
             self._ended.popitem(last=False)

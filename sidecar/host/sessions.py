@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from sidecar.domain.authority import Audience
+import msgspec
+
+from sidecar.domain.authority import Audience, Bearer
 from sidecar.domain.errors import AudienceRefused
 from sidecar.domain.session_rows import NO_ROWS, SessionRow, SessionRows
 from sidecar.domain.sessions import NOT_MINTED
 from sidecar.host.audiences import CHILD_CHANGED, MOST_AUDIENCES, UNKNOWN, AudienceBook, Minted
 from sidecar.host.origins import OriginClass, Origins
 from sidecar.host.publications import SETTLE_SECONDS, Publications
+from sidecar.host.table import SessionTable
 from sidecar.policy.lineage import NoAudience
 from sidecar.policy.session_keys import agent_of
 
@@ -24,7 +27,8 @@ def new_handle() -> str:
 class HostSessions:
     """Session rows, audiences and origins of the configured agents. It implements `Audiences` for leases.
 
-    Callers have checked that they may name the agent of each session key (spec §3).
+    Rows and origins are an agent's, whoever reports them; audiences are the token's that made them, name and
+    secret, and end with it. Callers have checked that they may name the agent of each session key (spec §3).
     """
 
     def __init__(
@@ -35,50 +39,59 @@ class HostSessions:
         settle_seconds: float = SETTLE_SECONDS,
         most_audiences: int = MOST_AUDIENCES,
     ) -> None:
-        """`most_audiences` is of one agent."""
-        self._books = {
-            agent_id: AudienceBook(agent_id=agent_id, mint=mint, most=most_audiences) for agent_id in agents
-        }
-        self._origins = {agent_id: Origins() for agent_id in self._books}
+        """`most_audiences` is of one agent and token."""
+        self._mint = mint
+        self._most_audiences = most_audiences
+        self._tables = {agent_id: SessionTable() for agent_id in agents}
+        self._books: dict[str, _Books] = {}
+        self._origins = {agent_id: Origins() for agent_id in self._tables}
         self._publications = Publications(settle_seconds=settle_seconds)
 
     def put(self, row: SessionRow) -> None:
         """Publish or announce one row."""
-        self._book(agent_of(row.session_key)).table.put(row)
+        self._table(agent_of(row.session_key)).put(row)
         self._publications.announce()
 
     def replace(self, agent_id: str, rows: Iterable[SessionRow]) -> None:
         """The full set of rows of one agent."""
-        self._book(agent_id).table.replace(rows)
+        self._table(agent_id).replace(rows)
         self._publications.announce()
 
     def delete(self, session_key: str) -> None:
         """A session is gone."""
-        self._book(agent_of(session_key)).session_deleted(session_key)
+        self._table(agent_of(session_key)).delete(session_key)
         self._publications.announce()
 
     def rows(self, agent_id: str) -> SessionRows:
         """The published rows of an agent at this moment."""
-        book = self._books.get(agent_id)
-        return NO_ROWS if book is None else book.table.rows()
+        table = self._tables.get(agent_id)
+        return NO_ROWS if table is None else table.rows()
 
     async def resolve(
-        self, *, agent_id: str, session_key: str, session_id: str, sender_is_owner: bool
+        self, *, agent_id: str, session_key: str, session_id: str, sender_is_owner: bool, bearer: Bearer
     ) -> Minted | NoAudience:
         """The audience of a turn, once rows of its lineage that are being written are published."""
-        book = self._book(agent_id)
-        await self._publications.settled(lambda: book.table.pending_lineage(session_key))
-        return book.resolve(session_key=session_key, session_id=session_id, sender_is_owner=sender_is_owner)
+        table = self._table(agent_id)
+        await self._publications.settled(lambda: table.pending_lineage(session_key))
+        return self._book(agent_id, bearer).resolve(
+            session_key=session_key, session_id=session_id, sender_is_owner=sender_is_owner
+        )
 
-    def admit(self, audience: Audience, *, session_key: str) -> Minted:
+    def admit(self, audience: Audience, *, session_key: str, bearer: Bearer) -> Minted:
         """An audience on the host's word."""
-        return self._book(audience.agent_id).admit(audience, session_key=session_key)
+        return self._book(audience.agent_id, bearer).admit(audience, session_key=session_key)
 
     async def delegate(
-        self, handle: str, *, session_key: str, session_id: str | None, detached: bool = False
+        self,
+        handle: str,
+        *,
+        session_key: str,
+        session_id: str | None,
+        bearer: Bearer,
+        detached: bool = False,
     ) -> Minted:
         """An audience for a child session; raises `AudienceRefused` in U§6's words."""
-        book = self._owner(handle, UNKNOWN)
+        book = self._owner(handle, bearer, UNKNOWN)
         before = book.table.published(session_key)
         await self._publications.settled(
             lambda: book.is_pending(handle) or book.table.is_pending(session_key)
@@ -89,14 +102,15 @@ class HostSessions:
             raise AudienceRefused(CHILD_CHANGED.format(key=session_key))
         return book.delegate(handle, session_key=session_key, session_id=session_id, detached=detached)
 
-    def release(self, handle: str) -> None:
+    def release(self, handle: str, *, bearer: Bearer) -> None:
         """The run that owned an audience has ended. Idempotent."""
-        for book in self._books.values():
+        for book in self._books_of(bearer).values():
             book.release(handle)
 
-    def agent_of_handle(self, handle: str) -> str | None:
-        """The agent whose memory a handle is about, None for one that is not known here."""
-        return next((agent_id for agent_id, book in self._books.items() if book.knows(handle)), None)
+    def agent_of_handle(self, handle: str, *, bearer: Bearer) -> str | None:
+        """The agent whose memory a handle is about, None for one that this token did not make."""
+        books = self._books_of(bearer).items()
+        return next((agent_id for agent_id, book in books if book.knows(handle)), None)
 
     def bind(
         self,
@@ -106,16 +120,24 @@ class HostSessions:
         session_key: str,
         session_id: str | None,
         lease: str,
+        bearer: Bearer,
     ) -> BoundAudience:
         """The audience behind a handle, in use; raises `AudienceRefused` (see `Audiences`)."""
-        book = self._owner(handle, NOT_MINTED)
+        book = self._owner(handle, bearer, NOT_MINTED)
         audience = book.bind(handle, session_key=session_key, session_id=session_id, lease=lease)
         return BoundAudience(book=book, handle=handle, audience=audience, publications=self._publications)
 
-    def released(self, lease: str) -> None:
-        """A lease has ended, and what was admitted for it."""
-        for book in self._books.values():
-            book.lease_ended(lease)
+    def released(self, lease: str, *, opened: bool = True) -> None:
+        """A lease has ended, and what was admitted for it alone; one that never opened ends nothing."""
+        for books in self._books.values():
+            for book in books.by_agent.values():
+                book.lease_ended(lease, opened=opened)
+
+    def sweep(self) -> None:
+        """Forget the audiences of tokens whose secret no longer stands."""
+        for key in [key for key, books in self._books.items() if not books.bearer.holds()]:
+            for book in self._books.pop(key).by_agent.values():
+                book.close()
 
     def put_origin(self, agent_id: str, path: str, revision: str, origin: OriginClass) -> None:
         """Where a text of an agent came from."""
@@ -125,17 +147,42 @@ class HostSessions:
         """The recorded origins of an agent's texts."""
         return self._origins[agent_id]
 
-    def _book(self, agent_id: str | None) -> AudienceBook:
-        book = self._books.get(agent_id or "")
-        if book is None:
+    def _table(self, agent_id: str | None) -> SessionTable:
+        table = self._tables.get(agent_id or "")
+        if table is None:
             raise AudienceRefused(UNKNOWN)
-        return book
+        return table
 
-    def _owner(self, handle: str, otherwise: str) -> AudienceBook:
-        agent_id = self.agent_of_handle(handle)
+    def _book(self, agent_id: str, bearer: Bearer) -> AudienceBook:
+        """The book that a token mints in; made when it first does."""
+        table = self._table(agent_id)
+        if bearer.key not in self._books:
+            self.sweep()
+            self._books[bearer.key] = _Books(bearer=bearer)
+        by_agent = self._books[bearer.key].by_agent
+        if agent_id not in by_agent:
+            by_agent[agent_id] = AudienceBook(
+                agent_id=agent_id, table=table, mint=self._mint, most=self._most_audiences
+            )
+        return by_agent[agent_id]
+
+    def _books_of(self, bearer: Bearer) -> Mapping[str, AudienceBook]:
+        """What a token has minted; nothing once its secret no longer stands."""
+        books = self._books.get(bearer.key)
+        return books.by_agent if books is not None and bearer.holds() else {}
+
+    def _owner(self, handle: str, bearer: Bearer, otherwise: str) -> AudienceBook:
+        agent_id = self.agent_of_handle(handle, bearer=bearer)
         if agent_id is None:
             raise AudienceRefused(otherwise)
-        return self._books[agent_id]
+        return self._books_of(bearer)[agent_id]
+
+
+class _Books(msgspec.Struct, kw_only=True):
+    """The audiences of one token, by agent."""
+
+    bearer: Bearer
+    by_agent: dict[str, AudienceBook] = {}
 
 
 class BoundAudience:

@@ -13,15 +13,19 @@ MOST_FORMER = 10_000
 MOST_INCOGNITO = 50_000
 
 
+Listener = Callable[[str, bool], None]
+"""Hears a key whose row may have changed, after the change, and whether its session was deleted."""
+
+
 class SessionTable:
-    """Rows by key. `changed` hears each key whose row may have changed, after the change.
+    """Rows by key, with whoever listens to their changes.
 
     A pending row is an announcement: the published row stays in force beside it, and its key's currency
     is unavailable until a row that is not pending replaces both.
     """
 
-    def __init__(self, *, changed: Callable[[str], None], most_rows: int = MOST_ROWS) -> None:
-        self._changed = changed
+    def __init__(self, *, most_rows: int = MOST_ROWS) -> None:
+        self._listeners: list[Listener] = []
         self._most_rows = most_rows
         self._published: dict[str, SessionRow] = {}
         self._pending: dict[str, SessionRow] = {}
@@ -31,6 +35,14 @@ class SessionTable:
         self._forgotten = False
         self._snapshot: SessionRows | None = None
 
+    def listen(self, listener: Listener) -> None:
+        """Tell somebody about changes from now on."""
+        self._listeners.append(listener)
+
+    def forget(self, listener: Listener) -> None:
+        """Tell it no more."""
+        self._listeners.remove(listener)
+
     def put(self, row: SessionRow) -> None:
         """Publish or announce one row; raises `Overloaded` when it would be one too many."""
         key = row.session_key
@@ -38,7 +50,7 @@ class SessionTable:
         if new and len(self._published.keys() | self._pending.keys()) >= self._most_rows:
             raise Overloaded(f"at most {self._most_rows} session rows of one agent are kept")
         self._write(row)
-        self._changed(key)
+        self._tell(key)
 
     def replace(self, rows: Iterable[SessionRow]) -> None:
         """Make these the rows of the agent: sessions that are not among them are gone."""
@@ -50,12 +62,12 @@ class SessionTable:
         for row in wanted.values():
             self._write(row)
         for key in (*gone, *wanted):
-            self._changed(key)
+            self._tell(key)
 
     def delete(self, session_key: str) -> None:
         """Forget a session; one that is not known is no error."""
         self._remove({session_key})
-        self._changed(session_key)
+        self._tell(session_key, deleted=True)
 
     def published(self, session_key: str) -> SessionRow | None:
         """The row in force."""
@@ -82,6 +94,10 @@ class SessionTable:
                 incognito_forgotten=self._forgotten,
             )
         return self._snapshot
+
+    def _tell(self, session_key: str, *, deleted: bool = False) -> None:
+        for listener in tuple(self._listeners):
+            listener(session_key, deleted)
 
     def _write(self, row: SessionRow) -> None:
         self._snapshot = None

@@ -188,13 +188,14 @@ class Sidecar:
     async def _rotate(self, tokens: TokenStore, sockets: Sockets) -> None:
         """Secrets that change on disk are in force within seconds, without a restart (spec §3).
 
-        Sockets and leases of an old secret end with it.
+        Sockets, leases and audiences of an old secret end with it.
         """
         while True:
             await asyncio.sleep(ROTATION_SECONDS)
             for name in await asyncio.to_thread(tokens.reload):
                 log.info("token rotated", extra={"token_name": name})
                 self.leases.sweep()
+                self.sessions.sweep()
                 await sockets.end_revoked()
 
     def _readiness(self, principal: Principal) -> tuple[bool, dict[str, object]]:

@@ -110,7 +110,7 @@ class Leases:
                 deadlines=self._deadlines,
             )
         except BaseException:  # a caller that goes away leaves nothing bound to its lease
-            self._audiences.released(lease_id)
+            self._audiences.released(lease_id, opened=False)
             raise
         finally:
             self._opening[bearer.key] -= 1
@@ -195,6 +195,7 @@ class Leases:
                 session_key=authority.session_key,
                 session_id=authority.session_id,
                 lease=lease_id,
+                bearer=bearer,
             )
             check_audience(binding.audience)
             authority = msgspec.structs.replace(authority, audience=binding.audience)

@@ -166,14 +166,25 @@ async def test_admitted_audiences_say_what_they_stand_for(world: Any) -> None:
     assert group == {"kind": "conversation", "agentId": "pro", "sessionKey": "agent:pro:g", "sessionId": ID}
 
 
-async def test_a_handle_of_an_agent_that_the_token_does_not_list_cannot_be_used_or_ended(world: Any) -> None:
-    theirs = OWNER | {"agentId": "project-secret", "sessionKey": "agent:project-secret:main"}
+@pytest.mark.parametrize("agent", ["pro", "project-secret"])
+async def test_a_handle_of_another_token_can_neither_be_used_nor_ended_nor_told_from_a_made_up_one(
+    world: Any, agent: str
+) -> None:
+    theirs = OWNER | {"agentId": agent, "sessionKey": f"agent:{agent}:main"}
     handle = (await world.call("host", "audience.admit", theirs)).payload["audience"]["handle"]
-    child = {"handle": handle, "sessionKey": "agent:pro:x", "detached": True}
-    for method, params in (("audience.delegate", child), ("audience.release", {"handle": handle})):
-        answer = await world.call("host-pro", method, params)
-        assert (answer.status, answer.error["message"]) == (400, UNKNOWN)
-    still = {"handle": handle, "sessionKey": "agent:project-secret:x", "detached": True}
+    answers = []
+    for shown in (handle, "made-up"):
+        child = {"handle": shown, "sessionKey": "agent:pro:x", "detached": True}
+        session = {"kind": "session", "sessionKey": "agent:pro:main", "sandboxed": False}
+        opening = {"agentId": "pro", "authority": session | {"audience": {"handle": shown}}}
+        calls = {
+            "audience.delegate": child, "audience.release": {"handle": shown}, "provider.open": opening
+        }  # fmt: skip
+        told = [await world.call("host-pro", method, params) for method, params in calls.items()]
+        answers.append([(answer.status, answer.frame | {"id": ""}) for answer in told])
+    assert answers[0] == answers[1]
+    assert [status for status, _ in answers[0]] == [503, 200, 503]
+    still = {"handle": handle, "sessionKey": f"agent:{agent}:x", "detached": True}
     assert (await world.call("host", "audience.delegate", still)).status == 200
 
 

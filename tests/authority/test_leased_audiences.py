@@ -154,16 +154,67 @@ async def test_a_row_that_is_being_written_makes_it_unavailable_for_the_moment(c
     assert (await chat.search(opened)).payload["hits"]
 
 
-async def test_an_admitted_audience_is_for_one_lease_and_ends_with_it(chat: Chat) -> None:
-    vouched = {"kind": "owner-private", "agentId": "pro", "sessionKey": chat.key}
-    audience = (await chat.call("audience.admit", **vouched)).payload["audience"]
-    opened = await chat.open(audience)
+async def admitted(chat: Chat) -> Any:
+    vouched = {"kind": "owner-private", "agentId": chat.agent, "sessionKey": chat.key}
+    return (await chat.call("audience.admit", **vouched)).payload["audience"]
+
+
+async def test_an_admitted_audience_is_good_for_each_lease_of_its_session_and_ends_with_the_last(
+    chat: Chat, world: Any
+) -> None:
+    audience = await admitted(chat)
+    first, second = await chat.open(audience), await chat.open(audience)
+    other = Chat(world)
+    await other.put()
+    refused = await other.open(audience)
+    assert (refused.status, refused.error["message"]) == (503, ELSEWHERE)
+    await chat.call("provider.close", lease=first.payload["lease"])
+    assert (await chat.search(second)).payload["hits"]
+    await chat.call("provider.close", lease=second.payload["lease"])
+    late = await chat.open(audience)
+    assert (late.status, late.error["message"]) == (503, RELEASED)
+
+
+ELSE = "ffffffff-0000-4000-8000-000000000000"
+
+
+async def test_no_audience_opens_under_a_session_id_that_contradicts_the_reported_row(chat: Chat) -> None:
+    for audience in (await admitted(chat), await chat.resolve()):
+        refused = await chat.open(audience, sessionId=ELSE)
+        assert (refused.status, refused.error["message"]) == (503, ELSEWHERE)
+        opened = await chat.open(audience, sessionId=chat.row["sessionId"])
+        assert (await chat.search(opened)).payload["hits"]
+    turn = {"agentId": "pro", "sessionKey": chat.key, "sessionId": ELSE, "senderIsOwner": True}
+    assert (await chat.call("audience.resolve", **turn)).payload["kind"] == "unverified"
+    given = {"handle": (await chat.resolve())["handle"], "sessionKey": chat.key, "sessionId": ELSE}
+    changed = await chat.call("audience.delegate", **given)
+    assert changed.error["message"] == (
+        f"child session changed during memory audience delegation: {chat.key}"
+    )
+
+
+async def test_a_row_that_contradicts_how_an_unreported_session_opened_ends_its_admitted_audience(
+    world: Any,
+) -> None:
+    chat = Chat(world)
+    audience = await admitted(chat)
+    opened = await chat.open(audience, sessionId=ELSE)
     assert (await chat.search(opened)).payload["hits"]
-    second = await chat.open(audience)
-    assert (second.status, second.error["message"]) == (503, ELSEWHERE)
-    await chat.call("provider.close", lease=opened.payload["lease"])
-    third = await chat.open(audience)
-    assert (third.status, third.error["message"]) == (503, RELEASED)
+    refused = await chat.open(audience, sessionId=chat.row["sessionId"])
+    assert (refused.status, refused.error["message"]) == (503, ELSEWHERE)
+    await chat.put()
+    await ended(chat, opened, STALE)
+
+
+async def test_an_open_that_fails_for_a_pending_row_may_be_tried_again_with_the_same_audience(
+    chat: Chat,
+) -> None:
+    audience = await admitted(chat)
+    await chat.put(pending=True)
+    refused = await chat.open(audience)
+    assert (refused.status, refused.error["message"]) == (503, UNAVAILABLE)
+    await chat.put()
+    assert (await chat.search(await chat.open(audience))).payload["hits"]
 
 
 async def test_a_child_has_what_was_delegated_to_it_until_either_ends(chat: Chat, world: Any) -> None:
@@ -194,14 +245,11 @@ async def test_a_refused_audience_is_in_the_audit_without_any_session(chat: Chat
     assert chat.key not in world.log()
 
 
-async def test_an_audience_of_an_agent_that_the_token_does_not_list_is_unknown(world: Any) -> None:
+async def test_a_session_of_an_agent_that_the_token_does_not_list_is_unknown(world: Any) -> None:
     theirs = Chat(world, agent="project-secret")
     await theirs.put()
-    authority = {
-        "kind": "session",
-        "sessionKey": theirs.key,
-        "sandboxed": False,
-        "audience": await theirs.resolve(),
-    }
-    answer = await world.call("host-pro", "provider.open", {"agentId": "pro", "authority": authority})
-    assert (answer.status, answer.error["message"]) == (400, "unknown agentId")
+    authority = {"kind": "session", "sessionKey": theirs.key, "sandboxed": False}
+    for shown in (await theirs.resolve(), {"handle": "made-up"}):
+        asked = {"agentId": "pro", "authority": authority | {"audience": shown}}
+        answer = await world.call("host-pro", "provider.open", asked)
+        assert (answer.status, answer.error["message"]) == (400, "unknown agentId")

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from sidecar.domain.authority import Bearer, Principal
 from sidecar.domain.session_rows import SessionRow
 from sidecar.host.audiences import AudienceBook
 from sidecar.host.sessions import HostSessions
+from sidecar.host.table import SessionTable
 
 
 def an_id(number: int) -> str:
@@ -31,6 +33,17 @@ def a_row(name: str, number: int, **fields: Any) -> SessionRow:
     return SessionRow(session_key=f"agent:main:{name}", session_id=an_id(number), **fields)
 
 
+def a_bearer(name: str = "gateway", which: str = "one") -> Bearer:
+    """A token in use whose secret stands."""
+    principal = Principal(name=name, role="host", scopes=("operator.read",))
+    return Bearer(principal=principal, key=f"{name} {which}", holds=lambda: True)
+
+
+@pytest.fixture
+def bearer() -> Callable[..., Bearer]:
+    return a_bearer
+
+
 @pytest.fixture(name="row")
 def _row() -> Callable[..., SessionRow]:
     return a_row
@@ -49,7 +62,7 @@ def mint() -> Callable[[], str]:
 
 @pytest.fixture
 def book(mint: Callable[[], str]) -> AudienceBook:
-    return AudienceBook(agent_id="main", mint=mint)
+    return AudienceBook(agent_id="main", table=SessionTable(), mint=mint)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from sidecar.domain.authority import Conversation, OwnerPrivate
+from sidecar.domain.authority import Bearer, Conversation, OwnerPrivate, Principal
 from sidecar.domain.errors import AccessDenied, Overloaded
 from sidecar.domain.session_rows import SessionRow
 from sidecar.domain.sessions import Audiences
@@ -26,6 +26,11 @@ STALE = "memory audience is no longer current"
 UNAVAILABLE = "memory audience currency is unavailable; retry the operation"
 RELEASED = "memory audience was released by its owner"
 OWNER = OwnerPrivate(agent_id="main")
+GATEWAY = Bearer(
+    principal=Principal(name="gateway", role="host", scopes=("operator.read",)),
+    key="gateway one",
+    holds=lambda: True,
+)
 
 
 @contextmanager
@@ -47,6 +52,7 @@ def bind(sessions: HostSessions, handle: str, asked: SessionRow, **changed: Any)
         "session_key": asked.session_key,
         "session_id": asked.session_id,
         "lease": "lease-1",
+        "bearer": GATEWAY,
     }
     return sessions.bind(handle, **use | changed)
 
@@ -57,6 +63,7 @@ async def resolved(sessions: HostSessions, asked: SessionRow, *, owner: bool = T
         session_key=asked.session_key,
         session_id=asked.session_id,
         sender_is_owner=owner,
+        bearer=GATEWAY,
     )
     assert isinstance(found, Minted), found
     return found.handle
@@ -83,8 +90,8 @@ async def test_only_the_handle_counts_and_a_made_up_one_is_a_forgery(
         with refused(NOT_MINTED_AT_OPEN):
             bind(sessions, forged, main)
         with refused(NOT_MINTED):
-            await sessions.delegate(forged, session_key=main.session_key, session_id=None)
-        sessions.release(forged)
+            await sessions.delegate(forged, session_key=main.session_key, session_id=None, bearer=GATEWAY)
+        sessions.release(forged, bearer=GATEWAY)
     bind(sessions, handle, main).assert_current()
 
 
@@ -155,7 +162,7 @@ def test_a_lineage_that_changed_anywhere_ends_it_for_good_even_if_the_row_comes_
 
 def test_a_deleted_session_ends_it_and_so_does_a_full_set_without_it(book: AudienceBook, row: Any) -> None:
     main = row("main", 1, chat_type="direct")
-    for end in (lambda: book.session_deleted(main.session_key), lambda: book.table.replace([])):
+    for end in (lambda: book.table.delete(main.session_key), lambda: book.table.replace([])):
         book.table.put(main)
         handle = granted(book, main)
         end()
@@ -220,12 +227,18 @@ async def test_the_wait_is_bounded_and_then_currency_is_unavailable(sessions: Ho
     with refused(UNAVAILABLE):
         binding.assert_current()
     found = await sessions.resolve(
-        agent_id="main", session_key=main.session_key, session_id=main.session_id, sender_is_owner=True
+        agent_id="main",
+        session_key=main.session_key,
+        session_id=main.session_id,
+        sender_is_owner=True,
+        bearer=GATEWAY,
     )
     assert isinstance(found, NoAudience)
     assert found.kind == "unverified"
     with refused(UNAVAILABLE):
-        await sessions.delegate(binding._handle, session_key="agent:main:x", session_id=None, detached=True)
+        await sessions.delegate(
+            binding._handle, session_key="agent:main:x", session_id=None, detached=True, bearer=GATEWAY
+        )
 
 
 def test_releasing_ends_it_and_what_was_delegated_from_it_and_may_be_done_twice(
@@ -270,12 +283,14 @@ async def test_a_child_that_changed_during_delegation_is_refused(row: Any) -> No
         sessions.put(item)
     handle = await resolved(sessions, main)
     with refused(words):
-        await sessions.delegate(handle, session_key=child.session_key, session_id=row("x", 9).session_id)
+        await sessions.delegate(
+            handle, session_key=child.session_key, session_id=row("x", 9).session_id, bearer=GATEWAY
+        )
     for later in (row("subagent:a", 3), None):
         sessions.put(child)
         sessions.put(row("subagent:a", 3, pending=True))
         delegating = asyncio.create_task(
-            sessions.delegate(handle, session_key=child.session_key, session_id=None)
+            sessions.delegate(handle, session_key=child.session_key, session_id=None, bearer=GATEWAY)
         )
         await asyncio.sleep(0)
         if later is None:
@@ -329,13 +344,13 @@ def test_a_detached_child_rests_on_having_no_row(book: AudienceBook, row: Any) -
     book.table.put(main)
     handle = granted(book, main)
     copy = book.delegate(handle, session_key="agent:main:flush", session_id=None, detached=True).handle
-    book.session_deleted("agent:main:flush")
+    book.table.delete("agent:main:flush")
     book.assert_current(copy)
     book.table.put(row("flush", 4, pending=True))
     with refused(UNAVAILABLE):
         book.assert_current(copy)
     book.table.put(row("flush", 4))
-    book.session_deleted("agent:main:flush")
+    book.table.delete("agent:main:flush")
     with refused(STALE):
         book.assert_current(copy)
 
@@ -350,31 +365,141 @@ def test_delegation_cannot_go_on_for_ever(book: AudienceBook, row: Any) -> None:
         book.delegate(handle, session_key="agent:main:x", session_id=None, detached=True)
 
 
-def test_an_admitted_audience_is_for_one_session_and_one_lease_and_ends_with_the_lease(
+def test_an_admitted_audience_is_for_one_session_and_ends_with_the_last_lease_that_uses_it(
     book: AudienceBook,
 ) -> None:
     handle = book.admit(OWNER, session_key="agent:main:s").handle
     with refused(ELSEWHERE):
         book.bind(handle, session_key="agent:main:t", session_id=None, lease="one")
-    for _ in range(2):
-        assert book.bind(handle, session_key="agent:main:s", session_id="any", lease="one") == OWNER
-    with refused(ELSEWHERE):
-        book.bind(handle, session_key="agent:main:s", session_id=None, lease="two")
-    book.lease_ended("two")
+    for lease in ("one", "one", "two"):
+        assert book.bind(handle, session_key="agent:main:s", session_id="any", lease=lease) == OWNER
+    book.lease_ended("nobody's")
+    book.lease_ended("one")
     book.assert_current(handle)
+    book.lease_ended("two")
+    with refused(RELEASED):
+        book.assert_current(handle)
+
+
+def test_a_lease_that_was_not_opened_uses_no_admitted_audience_up(book: AudienceBook) -> None:
+    handle = book.admit(OWNER, session_key="agent:main:s").handle
+    book.bind(handle, session_key="agent:main:s", session_id=None, lease="failed")
+    book.lease_ended("failed", opened=False)
+    book.assert_current(handle)
+    book.bind(handle, session_key="agent:main:s", session_id=None, lease="one")
     book.lease_ended("one")
     with refused(RELEASED):
         book.assert_current(handle)
 
 
+ELSE = "00000009-0000-4000-8000-000000000000"
+
+
+def test_an_admitted_audience_is_for_the_incarnation_that_was_reported(book: AudienceBook, row: Any) -> None:
+    reported = row("s", 1)
+    book.table.put(reported)
+    handle = book.admit(OWNER, session_key=reported.session_key).handle
+    with refused(ELSEWHERE):
+        book.bind(handle, session_key=reported.session_key, session_id=ELSE, lease="one")
+    for named in (reported.session_id, None):
+        assert book.bind(handle, session_key=reported.session_key, session_id=named, lease="one") == OWNER
+
+
+def test_an_admitted_audience_is_for_the_incarnation_that_opened_with_it_first_also_once_it_is_reported(
+    book: AudienceBook, row: Any
+) -> None:
+    mine = row("s", 1)
+    for later in (mine, row("s", 9)):
+        book.table.delete(mine.session_key)
+        handle = book.admit(OWNER, session_key=mine.session_key).handle
+        book.bind(handle, session_key=mine.session_key, session_id=mine.session_id, lease="one")
+        with refused(ELSEWHERE):
+            book.bind(handle, session_key=mine.session_key, session_id=ELSE, lease="one")
+        book.table.put(later)
+        if later is mine:
+            book.assert_current(handle)
+        else:
+            with refused(STALE):
+                book.assert_current(handle)
+
+
+def test_a_vouched_root_opens_with_the_id_that_was_vouched_for(book: AudienceBook, row: Any) -> None:
+    root = row("group", 1)
+    audience = Conversation(agent_id="main", session_key=root.session_key, session_id=root.session_id)
+    handle = book.admit(audience, session_key=root.session_key).handle
+    with refused(ELSEWHERE):
+        book.bind(handle, session_key=root.session_key, session_id=ELSE, lease="one")
+    assert (
+        book.bind(handle, session_key=root.session_key, session_id=root.session_id, lease="one") == audience
+    )
+
+
+def test_a_detached_child_opens_with_the_id_that_it_was_given_or_that_it_first_named(
+    book: AudienceBook, row: Any
+) -> None:
+    main = row("main", 1, chat_type="direct")
+    book.table.put(main)
+    for given_id in ("run-7", None):
+        copy = book.delegate(
+            granted(book, main), session_key="agent:main:flush", session_id=given_id, detached=True
+        ).handle
+        book.bind(copy, session_key="agent:main:flush", session_id="run-7", lease="one")
+        with refused(ELSEWHERE):
+            book.bind(copy, session_key="agent:main:flush", session_id="run-8", lease="one")
+
+
+async def test_a_handle_of_another_token_is_as_if_never_minted(
+    sessions: HostSessions, row: Any, bearer: Any
+) -> None:
+    main, child = row("main", 1, chat_type="direct"), row("subagent:a", 2)
+    for item in (main, child):
+        sessions.put(item)
+    handle = await resolved(sessions, main)
+    for stranger in (bearer("gateway", "another secret"), bearer("other", "one")):
+        assert sessions.agent_of_handle(handle, bearer=stranger) is None
+        with refused(NOT_MINTED_AT_OPEN):
+            bind(sessions, handle, main, bearer=stranger)
+        with refused(NOT_MINTED):
+            await sessions.delegate(handle, session_key=child.session_key, session_id=None, bearer=stranger)
+        sessions.release(handle, bearer=stranger)
+    bind(sessions, handle, main).assert_current()
+
+
+async def test_handles_end_with_their_tokens_secret_and_do_not_come_back_with_it(row: Any) -> None:
+    sessions = HostSessions(["main"])
+    main = row("main", 1, chat_type="direct")
+    sessions.put(main)
+    stands = True
+    fading = msgspec.structs.replace(GATEWAY, holds=lambda: stands)
+    handle = sessions.admit(OWNER, session_key=main.session_key, bearer=fading).handle
+    stands = False
+    with refused(NOT_MINTED_AT_OPEN):
+        bind(sessions, handle, main, bearer=fading)
+    sessions.sweep()
+    stands = True
+    with refused(NOT_MINTED_AT_OPEN):
+        bind(sessions, handle, main, bearer=fading)
+    assert sessions.rows("main").by_key == {main.session_key: main}
+
+
+async def test_one_token_cannot_push_out_what_another_has(row: Any, bearer: Any) -> None:
+    sessions = HostSessions(["main"], most_audiences=2)
+    main = row("main", 1, chat_type="direct")
+    sessions.put(main)
+    handle = await resolved(sessions, main)
+    for _ in range(5):
+        sessions.admit(OWNER, session_key=main.session_key, bearer=bearer("other"))
+    bind(sessions, handle, main).assert_current()
+
+
 def test_an_admitted_audience_ends_with_its_session(book: AudienceBook, row: Any) -> None:
     ends: dict[str, Callable[[], None]] = {
         "reset": lambda: book.table.put(row("s", 2)),
-        "deleted": lambda: book.session_deleted("agent:main:s"),
+        "deleted": lambda: book.table.delete("agent:main:s"),
     }
     for reported_first in (True, False):
         for end in ends.values():
-            book.session_deleted("agent:main:s")
+            book.table.delete("agent:main:s")
             if reported_first:
                 book.table.put(row("s", 1))
             handle = book.admit(OWNER, session_key="agent:main:s").handle
@@ -384,7 +509,7 @@ def test_an_admitted_audience_ends_with_its_session(book: AudienceBook, row: Any
             with refused(STALE):
                 book.assert_current(handle)
     handle = book.admit(OWNER, session_key="agent:main:never-reported").handle
-    book.session_deleted("agent:main:never-reported")
+    book.table.delete("agent:main:never-reported")
     with refused(STALE):
         book.assert_current(handle)
 
@@ -404,7 +529,7 @@ def test_a_vouched_conversation_must_not_contradict_what_was_reported_of_its_roo
             book.assert_current(handle)
     with refused(STALE):
         book.admit(audience, session_key="agent:main:s")
-    book.session_deleted(root.session_key)
+    book.table.delete(root.session_key)
     late = book.admit(audience, session_key="agent:main:s").handle
     book.table.put(row("group", 3, chat_type="group"))
     with refused(STALE):
@@ -412,7 +537,7 @@ def test_a_vouched_conversation_must_not_contradict_what_was_reported_of_its_roo
 
 
 def test_audiences_are_bounded_and_the_least_used_one_ends_first(mint: Callable[[], str], row: Any) -> None:
-    book = AudienceBook(agent_id="main", mint=mint, most=3)
+    book = AudienceBook(agent_id="main", table=SessionTable(), mint=mint, most=3)
     main = row("main", 1, chat_type="direct")
     book.table.put(main)
     first, second, third = (granted(book, main) for _ in range(3))
@@ -426,7 +551,7 @@ def test_audiences_are_bounded_and_the_least_used_one_ends_first(mint: Callable[
 
 
 def test_rows_are_bounded_and_a_full_table_still_takes_changes(row: Any) -> None:
-    table = SessionTable(changed=lambda _: None, most_rows=2)
+    table = SessionTable(most_rows=2)
     table.put(row("a", 1))
     table.put(row("b", 2, pending=True))
     for refuse in (lambda: table.put(row("c", 3)), lambda: table.replace([row(n, 1) for n in "abc"])):
@@ -438,7 +563,7 @@ def test_rows_are_bounded_and_a_full_table_still_takes_changes(row: Any) -> None
 
 
 def test_an_id_belongs_to_who_has_it_now_and_to_nobody_who_had_it(row: Any) -> None:
-    table = SessionTable(changed=lambda _: None)
+    table = SessionTable()
     for item in (row("a", 1), row("a", 2), row("b", 1)):
         table.put(item)
     old, now = row("x", 1).session_id, row("x", 2).session_id

@@ -25,6 +25,7 @@ from sidecar.domain.errors import AccessDenied
 from sidecar.domain.session_rows import SessionRow
 from sidecar.domain.sessions import TranscriptIdentity
 from sidecar.host.audiences import AudienceBook, Minted
+from sidecar.host.table import SessionTable
 from sidecar.policy.transcripts import TranscriptRules, authoriser
 
 KEYS = [f"agent:main:{name}" for name in ("main", "direct:a", "group:b", "subagent:c", "subagent:d")]
@@ -45,7 +46,10 @@ class Given(msgspec.Struct):
     counts: dict[str, int]
     parent: Given | None = None
     released: bool = False
-    lease: str | None = None
+    leases: set[str] | None = None
+    """Of an admitted audience; None for one that no lease ends."""
+    opened_as: str | None = None
+    """The id that its session opened with."""
     lost: bool = False
 
 
@@ -54,7 +58,7 @@ class HostModel(RuleBasedStateMachine):
         super().__init__()
         numbers = itertools.count(1)
         self.numbers = itertools.count(1)
-        self.book = AudienceBook(agent_id="main", mint=lambda: f"h{next(numbers)}")
+        self.book = AudienceBook(agent_id="main", table=SessionTable(), mint=lambda: f"h{next(numbers)}")
         self.rows: dict[str, SessionRow] = {}
         self.history: list[SessionRow] = []
         self.counts = dict.fromkeys(KEYS, 0)
@@ -121,7 +125,7 @@ class HostModel(RuleBasedStateMachine):
 
     @rule(key=keys)
     def delete(self, key: str) -> None:
-        self.book.session_deleted(key)
+        self.book.table.delete(key)
         self.forget(key)
         for audience in self.given:
             # An admitted audience ends with its session even if that was never reported.
@@ -173,7 +177,7 @@ class HostModel(RuleBasedStateMachine):
             stands_for = (root, row.session_id)
             counts[root] = self.counts[root]
         self.remember(self.book.admit(audience, session_key=key), key, stands_for, counts)
-        self.given[-1].lease = ""
+        self.given[-1].leases = set()
 
     @rule(place=places, key=keys, detached=st.booleans())
     @precondition(lambda self: self.given)
@@ -197,24 +201,63 @@ class HostModel(RuleBasedStateMachine):
             audience.released = True
         self.book.release(audience.handle)
 
-    @rule(place=places, lease=st.sampled_from(["one", "two"]), ends=st.booleans())
+    @rule(
+        place=places,
+        lease=st.sampled_from(["one", "two"]),
+        named=st.sampled_from(["no id", "its own", "a new one", "an earlier one"]),
+        fails=st.booleans(),
+    )
     @precondition(lambda self: self.given)
-    def use_in_a_lease(self, place: int, lease: str, ends: bool) -> None:
+    def open_a_lease(self, place: int, lease: str, named: str, fails: bool) -> None:
+        """The session of an audience opens a lease with it, and names its id, an old one, a made-up one."""
         audience = self.given[place % len(self.given)]
-        ended = self.own_refusal(audience) is not None
-        elsewhere = audience.lease not in (None, "", lease) and not ended
-        try:
-            self.book.bind(audience.handle, session_key=audience.session_key, session_id=None, lease=lease)
-            assert not elsewhere
-            if audience.lease == "" and not ended:
-                audience.lease = lease
-        except AccessDenied:
-            assert elsewhere
-        if ends:
-            self.book.lease_ended(lease)
+        row = self.rows.get(audience.session_key)
+        session_id = {
+            "no id": None,
+            "its own": row.session_id if row is not None else an_id(0),
+            "a new one": an_id(next(self.numbers)),
+            "an earlier one": self.history[place % len(self.history)].session_id if self.history else None,
+        }[named]
+        self.bind(audience, audience.session_key, session_id, lease)
+        if fails:
+            self.book.lease_ended(lease, opened=False)
             for other in self.given:
-                if other.lease == lease and self.own_refusal(other) is None:
-                    other.released = True
+                if other.leases is not None:
+                    other.leases.discard(lease)
+
+    @rule(place=places, key=keys, lease=st.sampled_from(["one", "two"]))
+    @precondition(lambda self: self.given)
+    def open_a_lease_of_any_session(self, place: int, key: str, lease: str) -> None:
+        self.bind(self.given[place % len(self.given)], key, None, lease)
+
+    @rule(lease=st.sampled_from(["one", "two"]))
+    def close_a_lease(self, lease: str) -> None:
+        self.book.lease_ended(lease)
+        for audience in self.given:
+            held = audience.leases
+            if held is None or lease not in held or self.own_refusal(audience) is not None:
+                continue
+            held.discard(lease)
+            audience.released = not held
+
+    def bind(self, audience: Given, key: str, session_id: str | None, lease: str) -> None:
+        ended = self.own_refusal(audience) is not None
+        expected = self.incarnation(audience)
+        contradicts = None not in (expected, session_id) and expected != session_id
+        try:
+            self.book.bind(audience.handle, session_key=key, session_id=session_id, lease=lease)
+        except AccessDenied as error:
+            assert error.message == "memory audience is bound to a different session"
+            # What has ended is refused at the check that follows, whatever is said of its session here.
+            assert ended or contradicts or key != audience.session_key
+            return
+        assert key == audience.session_key
+        if ended:
+            return
+        assert not contradicts
+        audience.opened_as = audience.opened_as or session_id
+        if audience.leases is not None:
+            audience.leases.add(lease)
 
     # What must hold after every step, which is also in the middle of every call.
 
@@ -264,9 +307,11 @@ class HostModel(RuleBasedStateMachine):
         if row.incognito:
             self.incognito.add(row.session_id)
         for audience in self.given:
-            # The first row of a session that was admitted unreported is the one that it rests on.
+            # The first row of a session that was admitted unreported is the one that it rests on,
+            # unless the session has opened with another id.
             if audience.counts.get(key) == -1 and not audience.lost and not audience.released:
                 audience.counts[key] = self.counts[key]
+                audience.lost = audience.opened_as not in (None, row.session_id)
 
     def forget(self, key: str) -> None:
         if self.rows.pop(key, None) is not None:
@@ -277,6 +322,16 @@ class HostModel(RuleBasedStateMachine):
     @staticmethod
     def facts(row: SessionRow) -> tuple[object, ...]:
         return (row.session_id, row.lifecycle_revision, row.parent_session_key, row.parent_session_id)
+
+    def incarnation(self, audience: Given) -> str | None:
+        """The id that a session must open with: what is known of it, else what it opened with first."""
+        row = self.rows.get(audience.session_key)
+        if row is not None and self.own_refusal(audience) is None:
+            return row.session_id
+        root = audience.stands_for
+        if audience.parent is None and len(root) == 2 and root[0] == audience.session_key:
+            return root[1]
+        return audience.opened_as
 
     def remember(
         self,

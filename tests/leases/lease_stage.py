@@ -153,6 +153,7 @@ class Minted:
         self.known: dict[str, Audience] = {"h1": OwnerPrivate(agent_id="main")}
         self.bound: list[dict[str, Any]] = []
         self.ended: list[str] = []
+        self.opened: list[bool] = []
         self.refusal: str | None = None
         self.settled = 0
         self.on_settle: Act = nothing
@@ -163,8 +164,9 @@ class Minted:
         self.bound.append({"handle": handle, **whom})
         return Bound(self, self.known[handle])
 
-    def released(self, lease: str) -> None:
+    def released(self, lease: str, *, opened: bool = True) -> None:
         self.ended.append(lease)
+        self.opened.append(opened)
 
 
 class Bound:

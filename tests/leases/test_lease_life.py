@@ -154,10 +154,13 @@ async def test_an_audience_is_bound_to_session_and_lease_settled_before_each_che
     handle = {"handle": "h1", "kind": "conversation", "agentId": "spare"}
     authority = AS_SESSION | {"sessionId": "s-1", "audience": handle}
     lease = await stage.open(authority=authority)
-    assert stage.audiences.bound == [
-        {"handle": "h1", "agent_id": "main", "session_key": "agent:main:chat", "session_id": "s-1",
-         "lease": lease}
-    ]  # fmt: skip
+    (bound,) = stage.audiences.bound
+    bearer = bound.pop("bearer")
+    assert bearer.principal.name == "gateway"
+    assert bound == {
+        "handle": "h1", "agent_id": "main", "session_key": "agent:main:chat", "session_id": "s-1",
+        "lease": lease,
+    }  # fmt: skip
     # What stands beside the handle is not trusted: the audience is what was minted under it.
     told = stage.provider.contexts[0].authority
     assert isinstance(told, Session)
@@ -166,7 +169,7 @@ async def test_an_audience_is_bound_to_session_and_lease_settled_before_each_che
     await stage.call("provider.search", {"lease": lease, **CALLS["search"]})
     assert stage.audiences.settled == settled + 2
     await stage.call("provider.close", {"lease": lease})
-    assert stage.audiences.ended == [lease]
+    assert (stage.audiences.ended, stage.audiences.opened) == ([lease], [True])
 
 
 @pytest.mark.parametrize(
@@ -254,6 +257,7 @@ async def test_a_host_that_is_cut_off_while_a_provider_opens_leaves_no_open_hand
         await eventually(lambda: _true(stage.provider.opened == stage.provider.closed))
         assert len(stage.leases) == 0
         await eventually(lambda: _true(len(stage.audiences.ended) == len(stage.provider.contexts)))
+        assert not any(stage.audiences.opened)
 
 
 async def test_a_transient_gap_in_the_session_rows_is_told_and_passes(stage: Stage) -> None:
