@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sidecar.domain.authority import Authority, CallerContext, Session
+from sidecar.domain.authority import Authority, CallerContext, Conversation, Session
 from sidecar.domain.errors import AccessDenied, CapabilityUnsupported, ProviderFailed, Unavailable
 from sidecar.domain.file_shaped import (
     AuthoriseHits,
@@ -39,9 +39,9 @@ from sidecar.domain.memory import (
 )
 from sidecar.domain.provider import Capabilities, Health, HealthStatus, Purpose
 from sidecar.domain.sessions import TranscriptAuthoriser
-from sidecar.policy.access import CONVERSATION, Deny, SandboxedAccess, full_health, read_transcripts
-from sidecar.policy.legacy import read_through_legacy
-from sidecar.service.audit import Audit, authority_kind
+from sidecar.policy.access import Operation, Partition
+from sidecar.service.binding import WITHHELD
+from sidecar.service.decisions import Decisions
 from sidecar.text.annotations import strip
 from sidecar.text.fragments import format_fragment, label
 from sidecar.text.hostpaths import redacted, without_paths
@@ -52,7 +52,6 @@ CAPABILITIES: Final = Capabilities(
 )
 NO_CURSORS: Final = "legacy memory search does not support cursors"
 NOT_INDEXED: Final = "session transcripts are not enabled, so they were not searched"
-WITHHELD: Final = "session transcripts are withheld: nothing here can authorise them"
 _HIDDEN: Final = frozenset({"workspaceDir", "dbPath", "extraPaths", "extensionPath"})
 _OWNED: Final = frozenset({"cli", "status"})
 
@@ -68,8 +67,7 @@ class LegacyServices:
 
     agent_id: str
     runtime: LegacyRuntime
-    sandboxed_access: SandboxedAccess
-    audit: Audit
+    decisions: Decisions
     provider_id: str = PROVIDER_ID
     sees: Callable[[Authority, FileHit], bool] | None = None
     view: Callable[[Authority], TranscriptAuthoriser | None] | None = None
@@ -119,13 +117,23 @@ class LegacyHandle:
         self._context.assert_current()
         admitted = await self._admitted(found.hits)
         self._context.assert_current()
-        admitted = [hit for hit in admitted if hit.source != "sessions" or self._sees(hit)]
-        hits = [hit for hit in admitted if _passes(hit, request)]
+        asked = "sessions" in (request.sources or ())
+        withheld = None
+        if asked or any(hit.source == "sessions" for hit in found.hits):
+            withheld = self._denied("search", "transcripts")
+        hits = [
+            hit
+            for hit in admitted
+            if (hit.source != "sessions" or (withheld is None and self._sees(hit))) and _passes(hit, request)
+        ]
         reasons = [*self._unsearched(request), *([found.stale] if found.stale else [])]
+        told = list(reasons)
+        if asked and withheld is not None:
+            told.insert(0, f"{self._services.provider_id}: transcripts were not searched: {withheld}")
         return Page(
             hits=tuple(self._hit(hit) for hit in hits[: request.max_results]),
             coverage="partial" if reasons else "complete",
-            warning="; ".join(reasons) or None,
+            warning="; ".join(told) or None,
         )
 
     async def get(self, request: GetRequest) -> ReadResult:
@@ -152,10 +160,7 @@ class LegacyHandle:
         status = self._manager.status()
         failure = status.get("lastSyncError")
         word: HealthStatus = "degraded" if failure else "ready"
-        services = self._services
-        if not full_health(
-            self._context.authority, services.agent_id, sandboxed_access=services.sandboxed_access
-        ):
+        if not self._services.decisions.full_health(self._context):
             return Health(status=word)
         return Health(
             status=word,
@@ -169,25 +174,14 @@ class LegacyHandle:
         if self._purpose in _OWNED and close is not None:
             await close()
 
-    def _denied(self, method: str) -> str | None:
-        verdict = read_through_legacy(self._context.authority)
-        self._services.audit.decided(
-            verdict,
-            token_name=self._context.token_name,
-            authority=authority_kind(self._context.authority),
-            agent=self._services.agent_id,
-            method=method,
-        )
-        return verdict.reason if isinstance(verdict, Deny) else None
+    def _denied(self, operation: Operation, partition: Partition = "memory") -> str | None:
+        return self._services.decisions.denied(operation, self._context, partition=partition)
 
     def _sees(self, hit: FileHit) -> bool:
-        authority, services = self._context.authority, self._services
-        verdict = read_transcripts(authority, services.agent_id, sandboxed_access=services.sandboxed_access)
-        if isinstance(verdict, Deny):
-            return False
-        if services.sees is None:
-            return verdict != CONVERSATION
-        return services.sees(authority, hit)
+        authority = self._context.authority
+        if self._services.sees is not None:
+            return self._services.sees(authority, hit)
+        return not (isinstance(authority, Session) and isinstance(authority.audience, Conversation))
 
     def _required(self, name: str) -> Callable[..., Awaitable[Any]]:
         method = _method(self._manager, name)

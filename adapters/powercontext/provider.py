@@ -29,10 +29,9 @@ from sidecar.adapters.powercontext.shapes import FoundRecord
 from sidecar.adapters.powercontext.store import Server, Store, vectors_are_down
 
 from sidecar.domain.authority import CallerContext
-from sidecar.domain.errors import AccessDenied, ProviderFailed, Unavailable
+from sidecar.domain.errors import ProviderFailed, Unavailable
 from sidecar.domain.memory import GetRequest, Hit, NotFound, Page, ReadResult, SearchRequest
 from sidecar.domain.provider import Capabilities, Health, ProviderSetup, Purpose
-from sidecar.policy.access import Deny, SandboxedAccess, full_health, read_memory
 
 CAPABILITIES = Capabilities(sources=("memory",), pagination=False, candidates=(), project_filter=True)
 NO_VECTORS = "degraded: vector unavailable"
@@ -50,7 +49,6 @@ class Services:
     client: Client
     store: Store
     vectors: Vectors
-    sandboxed_access: SandboxedAccess
 
 
 class Vectors:
@@ -85,7 +83,6 @@ def make(setup: ProviderSetup) -> PowerContextProvider:
             client=client,
             store=Store(client),
             vectors=Vectors(),
-            sandboxed_access=setup.sandboxed_access,
         )
     )
 
@@ -98,11 +95,16 @@ class PowerContextProvider:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def open(self, agent_id: str, context: CallerContext, purpose: Purpose) -> PowerContextHandle:  # noqa: ARG002
-        """A handle for this caller, whatever the purpose: opening asks nothing of the server."""
+    async def open(
+        self,
+        agent_id: str,
+        context: CallerContext,  # noqa: ARG002
+        purpose: Purpose,  # noqa: ARG002
+    ) -> PowerContextHandle:
+        """A handle, whoever calls and whatever the purpose: opening asks nothing of the server."""
         if agent_id != self._services.agent_id:
             raise ProviderFailed("Memory provider unavailable")
-        return PowerContextHandle(self._services, context)
+        return PowerContextHandle(self._services)
 
     async def aclose(self) -> None:
         """End the connections; the server is others' as well and stays as it is."""
@@ -110,23 +112,18 @@ class PowerContextProvider:
 
 
 class PowerContextHandle:
-    """One caller's view of the store."""
+    """A view of the store, for callers that may read."""
 
     capabilities = CAPABILITIES
 
-    def __init__(self, services: Services, context: CallerContext) -> None:
+    def __init__(self, services: Services) -> None:
         self._services = services
-        self._context = context
 
     async def search(self, request: SearchRequest) -> Page:
         """The best records of the agent's own scope, or of the named projects' scopes and nothing else.
 
-        A caller that may not read gets none, and a warning that says why (spec §5.4). A scope to which
-        nothing was ever written is empty; everything else that gives no records is a failure.
+        A scope to which nothing was ever written is empty; whatever else gives no records is a failure.
         """
-        denied = self._denied()
-        if denied is not None:
-            return Page(hits=(), warning=f"{PROVIDER_ID}: stored memories were not searched: {denied}")
         query, notices = _fitting(request.query)
         keys = scope_keys(self._services.agent_id, request.active_project_keys)
         partial: list[str] = []
@@ -153,9 +150,6 @@ class PowerContextHandle:
 
         `NotFound` for what was never there, is forgotten, or belongs to another agent, store or project.
         """
-        denied = self._denied()
-        if denied is not None:
-            raise AccessDenied(f"{PROVIDER_ID}: memory access denied: {denied}")
         reference = request.reference
         named = parse_id(reference.id)
         revision = None if reference.revision is None else parse_revision(reference.revision)
@@ -178,19 +172,7 @@ class PowerContextHandle:
         return read_of(named, found.revision, found.content.text, request)
 
     async def health(self) -> Health:
-        """Whether the store can be asked; callers that may not read get the status word alone."""
-        report = await self._report()
-        services = self._services
-        if full_health(
-            self._context.authority, services.agent_id, sandboxed_access=services.sandboxed_access
-        ):
-            return report
-        return Health(status=report.status)
-
-    async def close(self) -> None:
-        """A handle holds nothing of the shared connections."""
-
-    async def _report(self) -> Health:
+        """Whether the store can be asked."""
         services = self._services
         deadline = deadline_in(services.options.timeout_seconds)
         try:
@@ -211,12 +193,8 @@ class PowerContextHandle:
             return Health(status="degraded", message=NO_VECTORS, details=details)
         return Health(status="ready", details=details)
 
-    def _denied(self) -> str | None:
-        services = self._services
-        verdict = read_memory(
-            self._context.authority, services.agent_id, sandboxed_access=services.sandboxed_access
-        )
-        return verdict.reason if isinstance(verdict, Deny) else None
+    async def close(self) -> None:
+        """A handle holds nothing of the shared connections."""
 
 
 class _Search:

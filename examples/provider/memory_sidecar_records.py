@@ -6,8 +6,8 @@
     [agents.main.records]
     file = "/path/to/records.jsonl"
 
-Everything a provider needs is in `sidecar.domain`. The service checks capabilities, references and the
-caller's currency around every call, so this module is only about its records, and about who may read them.
+Everything a provider needs is in `sidecar.domain`. The service checks capabilities, references, who may read
+and the caller's currency around every call, so this module is only about its records.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from sidecar.domain.authority import CallerContext
-from sidecar.domain.errors import AccessDenied, SettingsError, Unavailable
+from sidecar.domain.errors import SettingsError, Unavailable
 from sidecar.domain.memory import (
     Citation,
     Found,
@@ -34,7 +34,6 @@ from sidecar.domain.memory import (
     SearchRequest,
 )
 from sidecar.domain.provider import Capabilities, Health, ProviderSetup, Purpose
-from sidecar.policy.access import Deny, SandboxedAccess, read_memory
 
 PROVIDER_ID = "records"
 MOST_BYTES = 64 * 1024 * 1024
@@ -89,7 +88,6 @@ class RecordsProvider:
 
     def __init__(self, setup: ProviderSetup, records: Records) -> None:
         self._agent_id = setup.agent_id
-        self._sandboxed_access = setup.sandboxed_access
         self._records = records
 
     async def start(self) -> None:
@@ -97,34 +95,29 @@ class RecordsProvider:
         await asyncio.to_thread(self._records.all)
 
     async def open(self, agent_id: str, context: CallerContext, purpose: Purpose) -> RecordsHandle:
-        """A handle for one caller. The agent is the one that this provider was made for."""
-        del purpose
+        """A handle for one caller. The agent is the one that this provider was made for.
+
+        `context` says who calls, for a provider that has rules of its own beyond those of the service.
+        """
+        del context, purpose
         if agent_id != self._agent_id:
             raise Unavailable("Memory provider unavailable")
-        return RecordsHandle(self._records, context, agent_id, self._sandboxed_access)
+        return RecordsHandle(self._records)
 
     async def aclose(self) -> None:
         """Called once at the end. There is nothing to release here."""
 
 
 class RecordsHandle:
-    """One caller's view. What is declared here is all that the service will ask for."""
+    """An open handle. What is declared here is all that the service will ask for."""
 
     capabilities = Capabilities(sources=("memory",), pagination=False, candidates=(), project_filter=False)
 
-    def __init__(
-        self, records: Records, context: CallerContext, agent_id: str, sandboxed_access: SandboxedAccess
-    ) -> None:
+    def __init__(self, records: Records) -> None:
         self._records = records
-        self._context = context
-        self._agent_id = agent_id
-        self._sandboxed_access = sandboxed_access
 
     async def search(self, request: SearchRequest) -> Page:
         """The records that share words with the query; the score is the share of the query's words."""
-        denied = self._denied()
-        if denied is not None:
-            return Page(hits=(), warning=f"{PROVIDER_ID}: stored memories were not searched: {denied}")
         wanted = set(words(request.query))
         records = await asyncio.to_thread(self._records.all)
         found = [
@@ -141,9 +134,6 @@ class RecordsHandle:
 
     async def get(self, request: GetRequest) -> ReadResult:
         """A record's text. A revision names exact text: if the record says something else now, it is gone."""
-        denied = self._denied()
-        if denied is not None:
-            raise AccessDenied(f"{PROVIDER_ID}: memory access denied: {denied}")
         asked = request.reference
         record = (await asyncio.to_thread(self._records.all)).get(asked.id)
         if record is None or asked.fragment is not None or asked.revision not in (None, record.revision):
@@ -164,23 +154,15 @@ class RecordsHandle:
         )
 
     async def health(self) -> Health:
-        """The state for everybody, the count for those who may read."""
+        """The state and the count. The service gives whoever may not read the word `ready` alone."""
         try:
             records = await asyncio.to_thread(self._records.all)
         except Unavailable as error:
-            return Health(status="unavailable", message=error.message if self._denied() is None else None)
-        if self._denied() is not None:
-            return Health(status="ready")
+            return Health(status="unavailable", message=error.message)
         return Health(status="ready", details={"records": len(records)})
 
     async def close(self) -> None:
         """Release the handle; the records stay."""
-
-    def _denied(self) -> str | None:
-        verdict = read_memory(
-            self._context.authority, self._agent_id, sandboxed_access=self._sandboxed_access
-        )
-        return verdict.reason if isinstance(verdict, Deny) else None
 
 
 def words(text: str) -> Sequence[str]:

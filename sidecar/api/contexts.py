@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from sidecar.domain.authority import REVOKED, Bearer, CallerContext, Operator
-from sidecar.domain.errors import AccessDenied
+from sidecar.domain.authority import Bearer, CallerContext, Operator
+from sidecar.domain.errors import CallerRevoked
 
 
 def operator_context(
@@ -17,7 +17,7 @@ def operator_context(
 
     def assert_current() -> None:
         if not is_connected() or not bearer.holds():
-            raise AccessDenied(REVOKED)
+            raise CallerRevoked
 
     return CallerContext(
         authority=Operator(scopes=bearer.principal.scopes, connection_id=connection_id),

@@ -9,7 +9,7 @@ import msgspec
 
 from sidecar.api.counters import UNKNOWN_METHOD, Counters
 from sidecar.domain.authority import Bearer, CallerContext, Principal
-from sidecar.domain.errors import AudienceRefused, Forbidden, InvalidRequest, Overloaded, SidecarError
+from sidecar.domain.errors import Forbidden, InvalidRequest, Overloaded, SidecarError
 from sidecar.policy.access import READ_SCOPE, Deny, has_scope
 from sidecar.service.audit import Audit
 from sidecar.wire.rules import Params
@@ -75,15 +75,12 @@ class Dispatcher:
     async def call(self, method: str, call: Call) -> Payload:
         """The payload of a call; raises from the error tree."""
         with self._counters.call(method if method in self._methods else UNKNOWN_METHOD):
-            entry = self._admitted(method, call)
             try:
-                payload = await self._run(entry, call)
+                entry = self._admitted(method, call)
+                payload = await self._handled(entry, call)
             except SidecarError as error:
-                if isinstance(error, AudienceRefused):
-                    # Some sentences end with a session key, which is no reason.
-                    self._record(method, call, error.message.partition(": ")[0])
-                if entry.role == "host":
-                    error.details["instance"] = self._instance
+                if error.is_refusal:
+                    self._record(method, call, error)
                 raise
             return payload if entry.role != "host" else {**payload, "instance": self._instance}
 
@@ -94,6 +91,14 @@ class Dispatcher:
             for name, entry in self._methods.items()
             if _has_role(entry, principal) and has_scope(principal.scopes, entry.scope)
         )
+
+    async def _handled(self, entry: Method, call: Call) -> Payload:
+        try:
+            return await self._run(entry, call)
+        except SidecarError as error:
+            if entry.role == "host":
+                error.details["instance"] = self._instance
+            raise
 
     async def _run(self, entry: Method, call: Call) -> Payload:
         if self.in_work >= self._most:
@@ -109,19 +114,20 @@ class Dispatcher:
         if entry is None:
             raise InvalidRequest(f"unknown method: {method[:100]}")
         if not _has_role(entry, call.principal):
-            raise self._refused(method, call, Forbidden(f"unauthorized role: {call.principal.role}"))
+            raise Forbidden(f"unauthorized role: {call.principal.role}")
         if not has_scope(call.principal.scopes, entry.scope):
-            raise self._refused(method, call, missing_scope(entry.scope))
+            raise missing_scope(entry.scope)
         return entry
 
-    def _refused(self, method: str, call: Call, error: Forbidden) -> Forbidden:
-        self._record(method, call, error.message)
-        return error
-
-    def _record(self, method: str, call: Call, reason: str) -> None:
-        principal = call.principal
+    def _record(self, method: str, call: Call, error: SidecarError) -> None:
+        # A sentence about an audience may end with a session key, which is no reason.
+        reason = error.message if isinstance(error, Forbidden) else error.message.partition(": ")[0]
         self._audit.decided(
-            Deny(reason), token_name=principal.name, authority=principal.role, agent="", method=method
+            Deny(reason),
+            token_name=call.principal.name,
+            authority=error.authority or call.principal.role,
+            agent=error.agent_id,
+            method=method,
         )
 
 

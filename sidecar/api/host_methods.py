@@ -7,10 +7,10 @@ from typing import Protocol, TypeVar
 
 from sidecar.api.dispatch import Call, Method, Payload
 from sidecar.domain.authority import Audience, Conversation
-from sidecar.domain.errors import CapabilityUnsupported, InvalidRequest
+from sidecar.domain.errors import CapabilityUnsupported, UnknownAgent
 from sidecar.domain.provider import MemoryProvider
 from sidecar.policy.roster import check_session_keys, resolve_agent, visible_agents
-from sidecar.service.binding import NO_REFRESH, BoundHandle, RefreshableHandle
+from sidecar.service.binding import NO_REFRESH, BoundHandle, Gate, RefreshableHandle
 from sidecar.service.leases import Leases, Opening
 from sidecar.wire import encode, host_params
 
@@ -22,6 +22,11 @@ class Provided(Protocol):
 
     @property
     def provider(self) -> MemoryProvider: ...
+
+    @property
+    def gate(self) -> Gate | None:
+        """Who decides about reads before the provider is asked; None where the provider does."""
+        ...
 
 
 class ProviderMethods:
@@ -63,6 +68,7 @@ class ProviderMethods:
             caller=call.context.assert_current,
             check_audience=lambda audience: _check_audience(audience, roster),
             is_served=lambda: self._serves(agent_id, provider),
+            gate=self._agents[agent_id].gate,
         )
         return {
             "lease": lease,
@@ -119,6 +125,6 @@ async def _refresh(handle: BoundHandle) -> None:
 
 def _check_audience(audience: Audience, roster: Sequence[str]) -> None:
     if audience.agent_id not in roster:
-        raise InvalidRequest("unknown agentId")
+        raise UnknownAgent
     if isinstance(audience, Conversation):
         check_session_keys([audience.session_key], roster)

@@ -19,10 +19,9 @@ from sidecar.domain.errors import (
 from sidecar.domain.file_shaped import FileSearch
 from sidecar.domain.memory import Note
 from sidecar.domain.provider import MemoryProvider, Purpose
-from sidecar.policy.access import Deny
-from sidecar.policy.legacy import read_through_legacy
 from sidecar.policy.roster import Subject, resolve_agent, visible_agents
-from sidecar.service.binding import DEADLINES, BoundHandle, Deadlines, open_bound
+from sidecar.service.binding import DEADLINES, BoundHandle, Deadlines, Gate, open_bound
+from sidecar.service.decisions import Decisions
 from sidecar.wire import encode, file_shaped, frames, params
 from sidecar.wire.params import AgentParam
 
@@ -34,6 +33,16 @@ class ServedAgent(Protocol):
 
     @property
     def provider(self) -> MemoryProvider: ...
+
+    @property
+    def gate(self) -> Gate | None:
+        """Who decides about reads before the provider is asked; None where the provider does."""
+        ...
+
+    @property
+    def decisions(self) -> Decisions:
+        """Who may do what with the agent's memory."""
+        ...
 
     @property
     def manager(self) -> FileShapedRuntime | None:
@@ -99,9 +108,9 @@ class MemoryMethods:
                 "retry memory.search with version: 2"
             )
         call.context.assert_current()
-        verdict = read_through_legacy(call.context.authority)
-        if isinstance(verdict, Deny):
-            raise ProviderFailed(f"memory search unavailable: {verdict.reason}")
+        denied = agent.decisions.denied("search", call.context)
+        if denied is not None:
+            raise ProviderFailed(f"memory search unavailable: {denied}")
         options = FileSearch(
             max_results=asked.max_results,
             min_score=asked.min_score,
@@ -141,8 +150,9 @@ class MemoryMethods:
         agent_id = self._resolve(call, asked.agent, "memory provider")
         agent = self._agents[agent_id]
         call.context.assert_current()
-        if isinstance(read_through_legacy(call.context.authority), Deny):
-            raise AccessDenied(f"{agent.provider.provider_id}: memory access denied")
+        denied = agent.decisions.denied("get", call.context, method="notes")
+        if denied is not None:
+            raise AccessDenied(f"{agent.provider.provider_id}: memory access denied: {denied}")
         found = agent.notes(asked.after, asked.limit + 1)
         if found is None:
             raise CapabilityUnsupported("memory provider does not list its notes")
@@ -164,7 +174,11 @@ class MemoryMethods:
         asked = params.refresh(call.params)
         agent_id = self._resolve(call, asked.agent, "memory provider")
         call.context.assert_current()
-        counts = await self._agents[agent_id].refresh(rebuild=asked.rebuild, purge=asked.purge)
+        agent = self._agents[agent_id]
+        denied = agent.decisions.denied("refresh", call.context)
+        if denied is not None:
+            raise AccessDenied(f"{agent.provider.provider_id}: memory access denied: {denied}")
+        counts = await agent.refresh(rebuild=asked.rebuild, purge=asked.purge)
         return {"agentId": agent_id, **counts}
 
     def _resolve(self, call: Call, agent: AgentParam, subject: Subject) -> str:
@@ -183,6 +197,7 @@ class MemoryMethods:
             call.context,
             purpose,
             is_served=lambda: self._serves(agent_id, provider),
+            gate=self._agents[agent_id].gate,
             deadlines=self._deadlines,
         )
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from sidecar.api.dispatch import Call, Method, Payload
-from sidecar.domain.errors import AccessDenied, InvalidRequest
+from sidecar.domain.errors import AccessDenied, InvalidRequest, UnknownAgent, concerning
 from sidecar.host.audiences import Minted
 from sidecar.host.sessions import HostSessions
 from sidecar.policy.access import Allow, Deny
@@ -14,8 +14,6 @@ from sidecar.policy.roster import resolve_agent, visible_agents
 from sidecar.policy.session_keys import named_agent
 from sidecar.service.audit import Audit
 from sidecar.wire import session_params as params
-
-UNKNOWN_AGENT = "unknown agentId"
 
 
 class SessionMethods:
@@ -101,9 +99,10 @@ class SessionMethods:
             if named_agent(key) != agent_id:
                 raise InvalidRequest(f"{name} must be a session of agentId")
         call.context.assert_current()
-        found = self._sessions.admit(
-            asked.audience(agent_id), session_key=asked.session_key, bearer=call.bearer
-        )
+        with concerning(agent_id, "host"):
+            found = self._sessions.admit(
+                asked.audience(agent_id), session_key=asked.session_key, bearer=call.bearer
+            )
         self._record(call, agent_id, "audience.admit", Allow("host-vouched"))
         return _audience(found)
 
@@ -113,13 +112,14 @@ class SessionMethods:
         self._check_keys(call, asked.session_key)
         agent_id = self._sessions.agent_of_handle(asked.handle, bearer=call.bearer) or ""
         call.context.assert_current()
-        found = await self._sessions.delegate(
-            asked.handle,
-            session_key=asked.session_key,
-            session_id=asked.session_id,
-            bearer=call.bearer,
-            detached=asked.detached,
-        )
+        with concerning(agent_id, "host"):
+            found = await self._sessions.delegate(
+                asked.handle,
+                session_key=asked.session_key,
+                session_id=asked.session_id,
+                bearer=call.bearer,
+                detached=asked.detached,
+            )
         self._keep_if_current(call, found)
         self._record(call, agent_id, "audience.delegate", Allow("delegated"))
         return _audience(found)
@@ -154,7 +154,7 @@ class SessionMethods:
             raise InvalidRequest("sessionKey must have the form agent:<agentId>:<name>")
         for named in (named_agent(item) for item in (key, *parents) if item is not None):
             if named is not None and named not in self._roster(call):
-                raise InvalidRequest(UNKNOWN_AGENT)
+                raise UnknownAgent
 
     def _keep_if_current(self, call: Call, minted: Minted) -> None:
         """What was minted for a caller that has gone meanwhile is nobody's."""

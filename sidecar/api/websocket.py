@@ -22,9 +22,9 @@ from sidecar.api.connections import keep
 from sidecar.api.contexts import operator_context
 from sidecar.api.dispatch import Call, Dispatcher, Payload
 from sidecar.api.door import BEARER, Door
-from sidecar.domain.authority import REVOKED, Bearer
+from sidecar.domain.authority import Bearer
 from sidecar.domain.errors import (
-    AccessDenied,
+    CallerRevoked,
     InvalidRequest,
     Overloaded,
     ProviderFailed,
@@ -313,7 +313,7 @@ class _Connection:
             task = asyncio.current_task()
             if task is None or not self._calls[frame.id].cancelled or task.uncancel():
                 raise
-            return frames.failure(frame.id, AccessDenied(REVOKED))
+            return frames.failure(frame.id, CallerRevoked())
         except SidecarError as error:
             if not error.on_wire:
                 log.exception("request failed")

@@ -57,7 +57,6 @@ class HostOperation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Authority = Operator | Session | HostOperation
-REVOKED = "Memory request authority is no longer active"
 
 
 async def nothing_pending() -> None:

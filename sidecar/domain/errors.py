@@ -2,6 +2,7 @@
 
 SidecarError
 ├── InvalidRequest            400 INVALID_REQUEST
+│   ├── UnknownAgent          400 INVALID_REQUEST
 │   ├── Unauthenticated       401 INVALID_REQUEST   details.code AUTH_TOKEN_*
 │   ├── RouteNotFound         404 INVALID_REQUEST
 │   ├── MethodNotAllowed      405 INVALID_REQUEST
@@ -14,7 +15,8 @@ SidecarError
 │   ├── CapabilityUnsupported     details.code CAPABILITY_UNSUPPORTED
 │   ├── ForeignReference          details.code FOREIGN_REFERENCE
 │   ├── AccessDenied              details.code ACCESS_DENIED
-│   │   └── AudienceRefused
+│   │   ├── AudienceRefused
+│   │   └── CallerRevoked
 │   ├── CursorInvalid             details.code CURSOR_INVALID
 │   ├── CursorExpired             details.code CURSOR_EXPIRED
 │   ├── LeaseClosed               details.code LEASE_CLOSED
@@ -29,14 +31,20 @@ SidecarError
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import ClassVar
 
 
 class SidecarError(Exception):
-    """Root of the tree. Only what is `on_wire` reaches a caller: its message holds no host path or secret."""
+    """Root of the tree. Only what is `on_wire` reaches a caller: its message holds no host path or secret.
+
+    `is_refusal`: it is itself a decision about access, and the dispatcher records it. For that record alone,
+    `agent_id` and `authority` say whom it concerns, once somebody knows (`concerning`).
+    """
 
     on_wire: ClassVar[bool] = False
+    is_refusal: ClassVar[bool] = False
 
     code: ClassVar[str] = "UNAVAILABLE"
     status: ClassVar[int] = 503
@@ -54,6 +62,19 @@ class SidecarError(Exception):
         self.message = message
         self.details = dict(details or {})
         self.retry_after_ms = retry_after_ms
+        self.agent_id = ""
+        self.authority = ""
+
+
+@contextmanager
+def concerning(agent_id: str, authority: str) -> Iterator[None]:
+    """What is refused in here concerns this agent and this kind of caller."""
+    try:
+        yield
+    except SidecarError as error:
+        error.agent_id = error.agent_id or agent_id
+        error.authority = error.authority or authority
+        raise
 
 
 class InvalidRequest(SidecarError):
@@ -62,6 +83,15 @@ class InvalidRequest(SidecarError):
     on_wire = True
     code = "INVALID_REQUEST"
     status = 400
+
+
+class UnknownAgent(InvalidRequest):
+    """An agent that is not configured, or that the token does not list: the two are one (spec §3)."""
+
+    is_refusal = True
+
+    def __init__(self) -> None:
+        super().__init__("unknown agentId")
 
 
 class Unauthenticated(InvalidRequest):
@@ -111,6 +141,7 @@ class Forbidden(SidecarError):
     """A known caller without the right: Host, Origin, role or scope (spec §3)."""
 
     on_wire = True
+    is_refusal = True
     code = "FORBIDDEN"
     status = 403
 
@@ -145,6 +176,17 @@ class AccessDenied(Unavailable):
 class AudienceRefused(AccessDenied):
     """An audience that was not minted here, is another session's or no longer holds (U§6)."""
 
+    is_refusal = True
+
+
+class CallerRevoked(AccessDenied):
+    """The request's token, connection or call is not what it was when it came (U§3)."""
+
+    is_refusal = True
+
+    def __init__(self) -> None:
+        super().__init__("Memory request authority is no longer active")
+
 
 class CursorInvalid(Unavailable):
     """A cursor that this process did not mint for this caller and query (spec §5.1)."""
@@ -161,6 +203,7 @@ class CursorExpired(Unavailable):
 class LeaseClosed(Unavailable):
     """A closed, unknown, expired or foreign lease (spec §4.2)."""
 
+    is_refusal = True
     details_code = "LEASE_CLOSED"
 
     def __init__(self) -> None:

@@ -103,14 +103,13 @@ class ProviderSetup(msgspec.Struct, frozen=True, kw_only=True):
     """What a provider outside of the index is built from: its agent, and its own raw table of settings.
 
     `options` is `[agents.<id>.<provider>]` as written; the provider validates it and raises `SettingsError`
-    with the key and what it accepts. `workspace` is the agent's folder where one is configured;
-    `sandboxed_access` whether sandboxed callers may read at all (spec §5.4), which the provider upholds.
+    with the key and what it accepts. `workspace` is the agent's folder where one is configured. Who may read
+    is none of its concern: the service decides that before it is asked (spec §5.4).
     """
 
     agent_id: str
     options: Mapping[str, object]
     workspace: str | None = None
-    sandboxed_access: Literal["deny", "allow"] = "deny"
 
 
 ProviderFactory = Callable[[ProviderSetup], MemoryProvider]

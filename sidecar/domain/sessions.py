@@ -32,11 +32,6 @@ class TranscriptGrant(msgspec.Struct, frozen=True, kw_only=True):
 class TranscriptAuthoriser(Protocol):
     """One caller's view of the transcripts of one agent: visibility as a filter inside the search."""
 
-    @property
-    def refused(self) -> str | None:
-        """Why the caller sees none at all, where that has one reason; None otherwise."""
-        ...
-
     def grant(self, transcript: TranscriptIdentity, *, reset_cutoff: int | None) -> TranscriptGrant:
         """Whether the caller may see a transcript. `reset_cutoff` is the line of its last reset, if any."""
         ...

@@ -8,7 +8,7 @@ from typing import Literal
 
 from sidecar.domain.agents import normalise_agent_id
 from sidecar.domain.authority import Principal
-from sidecar.domain.errors import InvalidRequest
+from sidecar.domain.errors import InvalidRequest, UnknownAgent
 
 _AGENT_KEY = re.compile(r"\s*agent:([^:]*)", re.IGNORECASE)
 Subject = Literal["memory search", "memory provider"]
@@ -34,7 +34,7 @@ def resolve_agent(named: str | None, roster: Sequence[str], default: str | None,
     if named is not None:
         agent_id = normalise_agent_id(named)
         if agent_id is None or agent_id not in roster:
-            raise InvalidRequest("unknown agentId")
+            raise UnknownAgent
         return agent_id
     if len(roster) == 1:
         return roster[0]
@@ -54,4 +54,4 @@ def check_session_keys(keys: Iterable[str], roster: Sequence[str]) -> None:
     for key in keys:
         named = _AGENT_KEY.match(key)
         if named is not None and normalise_agent_id(named[1]) not in roster:
-            raise InvalidRequest("unknown agentId")
+            raise UnknownAgent

@@ -26,7 +26,7 @@ Visibility = Literal["self", "tree", "agent"]
 Rule = Callable[[TranscriptIdentity, int | None], TranscriptGrant]
 
 RECALL_SCOPE = "same-agent-private"
-RECALL_REFUSED = "this recall pass is not authorised"
+RECALL_REFUSED = Deny("this recall pass is not authorised")
 
 
 class TranscriptRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,8 +51,7 @@ class Requester(msgspec.Struct, frozen=True, kw_only=True):
 class Transcripts:
     """One caller's view of one agent's transcripts: what holds for all, then the caller's rule."""
 
-    def __init__(self, *, agent_id: str, rows: SessionRows, rule: Rule, refused: str | None = None) -> None:
-        self.refused = refused
+    def __init__(self, *, agent_id: str, rows: SessionRows, rule: Rule) -> None:
         self._agent_id = agent_id
         self._rows = rows
         self._rule = rule
@@ -89,8 +88,19 @@ def authoriser(
         of_conversation = _of_conversation(authority.audience, rows)
         # A recall pass never widens a conversation's partition; what it does not admit, it narrows.
         rule = of_conversation if requester.recall is None else _both(of_conversation, rule)
-    refused = RECALL_REFUSED if _recall_refused(requester, agent_id, rows) else None
-    return Transcripts(agent_id=agent_id, rows=rows, rule=rule, refused=refused)
+    return Transcripts(agent_id=agent_id, rows=rows, rule=rule)
+
+
+def recall_refused(authority: Authority, agent_id: str, rows: SessionRows) -> Deny | None:
+    """Why a recall pass over transcripts is refused as a whole; None where there is none to refuse."""
+    if not isinstance(authority, Session) or authority.conversation_recall is None:
+        return None
+    requester = Requester(
+        session_key=authority.session_key,
+        sandboxed=authority.sandboxed,
+        recall=authority.conversation_recall,
+    )
+    return RECALL_REFUSED if _recall_refused(requester, agent_id, rows) else None
 
 
 class RawHit(Protocol):

@@ -54,6 +54,9 @@ MAINTAIN_SECONDS = 300.0
 class AgentRuntime:
     """The parts of one agent. `open` builds them, `start` sets the indexer going, `close` ends all."""
 
+    gate = None
+    """Its providers decide by themselves: they know which source a hit is of."""
+
     def __init__(
         self,
         *,
@@ -114,12 +117,13 @@ class AgentRuntime:
             sessions=sessions,
             recorded_origin=recorded_origin,
         )
+        self.decisions = Decisions.of(settings, audit, rows)
         native = WorkspaceProvider(
-            self._native(
-                settings, candidates, Reader(corpus, settings.provider_id), offload, audit, transcripts
-            )
+            self._native(settings, candidates, Reader(corpus, settings.provider_id), offload, transcripts)
         )
-        self.provider = owning_provider(settings, native, self.manager, audit=audit, filters=filters)
+        self.provider = owning_provider(
+            settings, native, self.manager, decisions=self.decisions, filters=filters
+        )
 
     def _search_over(
         self, settings: AgentSettings, hits: HitMaker, corpus: Corpus, offload: Offload
@@ -142,7 +146,6 @@ class AgentRuntime:
         candidates: CandidateService,
         reader: Reader,
         offload: Offload,
-        audit: Audit,
         transcripts: TranscriptAccess,
     ) -> WorkspaceServices:
         """What the handles of the native provider share."""
@@ -154,9 +157,7 @@ class AgentRuntime:
             reader=reader,
             health=self.health,
             offload=offload,
-            decisions=Decisions(
-                agent_id=settings.id, sandboxed_access=settings.sandboxed_access, audit=audit
-            ),
+            decisions=self.decisions,
             transcripts=transcripts,
             session_reader=self._sessions.reader if self._sessions is not None else None,
         )

@@ -12,7 +12,7 @@ from sidecar.corpus.scan import Corpus
 from sidecar.domain.provider import MemoryProvider
 from sidecar.index.agent_index import AgentIndex
 from sidecar.runtime.sessions import SessionRuntime
-from sidecar.service.audit import Audit
+from sidecar.service.decisions import Decisions
 from sidecar.service.embeddings import Embeddings
 from sidecar.service.indexing import Indexer
 from sidecar.service.offload import Offload
@@ -67,7 +67,7 @@ def owning_provider(
     native: MemoryProvider,
     managers: FileShapedRuntime,
     *,
-    audit: Audit,
+    decisions: Decisions,
     filters: HitFilters | None = None,
 ) -> MemoryProvider:
     """Which of the two providers over one index owns the agent (spec §5)."""
@@ -77,8 +77,7 @@ def owning_provider(
         LegacyServices(
             agent_id=settings.id,
             runtime=managers,
-            sandboxed_access=settings.sandboxed_access,
-            audit=audit,
+            decisions=decisions,
             provider_id=settings.provider_id,
             sees=filters.sees if filters is not None else None,
             view=managers.view,

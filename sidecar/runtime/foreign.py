@@ -9,6 +9,8 @@ from sidecar.domain.authority import CallerContext, HostOperation
 from sidecar.domain.errors import SettingsError, SidecarError
 from sidecar.domain.provider import MemoryProvider
 from sidecar.runtime.providers import foreign_provider
+from sidecar.service.audit import Audit
+from sidecar.service.decisions import Decisions
 from sidecar.service.indexing import Progress
 from sidecar.settings.load import Loaded
 from sidecar.settings.model import AgentSettings
@@ -25,14 +27,20 @@ class ForeignAgent:
     manager = None
     serves_v1 = False
 
-    def __init__(self, agent_id: str, provider: MemoryProvider) -> None:
+    def __init__(self, agent_id: str, provider: MemoryProvider, decisions: Decisions) -> None:
         self._agent_id = agent_id
         self.provider = provider
+        self.decisions = decisions
+
+    @property
+    def gate(self) -> Decisions:
+        """Nothing of the provider is asked for a caller that may not read (spec §5.4)."""
+        return self.decisions
 
     @classmethod
-    async def open(cls, settings: AgentSettings, loaded: Loaded) -> ForeignAgent:
+    async def open(cls, settings: AgentSettings, loaded: Loaded, audit: Audit) -> ForeignAgent:
         """Build the provider and have it start, where it has something to start."""
-        agent = cls(settings.id, foreign_provider(settings, loaded))
+        agent = cls(settings.id, foreign_provider(settings, loaded), Decisions.of(settings, audit))
         start = getattr(agent.provider, "start", None)
         if callable(start):
             try:

@@ -107,7 +107,7 @@ class Sidecar:
             {
                 **MemoryMethods(self.agents, default).table(),
                 **AuditMethods(audit=self._audit, agents=self.agents).table(),
-                **ManagerMethods(self.agents, default).table(),
+                **ManagerMethods(self.agents, default, audit=self._audit).table(),
                 **ProviderMethods(self.agents, self.leases).table(),
                 **SessionMethods(agents=self.agents, sessions=self.sessions, audit=self._audit).table(),
             },
@@ -120,7 +120,7 @@ class Sidecar:
         self, agent: AgentSettings, state: StateDirectory, embedder: GuardedEmbedder | None, offload: Offload
     ) -> AgentRuntime | ForeignAgent:
         if not agent.reads_files:
-            return await ForeignAgent.open(agent, self._loaded)
+            return await ForeignAgent.open(agent, self._loaded, self._audit)
         return await AgentRuntime.open(
             agent,
             directory=state.agent_directory(agent.id),

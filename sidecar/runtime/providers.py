@@ -34,7 +34,6 @@ def foreign_provider(agent: AgentSettings, loaded: Loaded) -> MemoryProvider:
         agent_id=agent.id,
         options=agent.provider_options,
         workspace=None if agent.workspace is None else str(agent.workspace),
-        sandboxed_access=agent.sandboxed_access,
     )
     try:
         provider = cast(ProviderFactory, point.load())(setup)

@@ -3,7 +3,7 @@
 Every call: pending session rows, a closed handle, the caller's currency and the provider's place in service;
 then capabilities and the reference; then the provider; then what came back; then the first step again before
 anything is released. So a revocation outranks a capability error, and a result obtained before a revocation
-is discarded.
+is discarded. A provider that does not decide by itself who may read has a gate before it (spec §5.4).
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TypeVar, cast, get_args
+from typing import Protocol, TypeVar, cast, get_args
 
 import msgspec
 
-from sidecar.domain.authority import CallerContext
+from sidecar.domain.authority import CallerContext, Operator
 from sidecar.domain.errors import (
+    AccessDenied,
+    AudienceRefused,
     CapabilityUnsupported,
     LeaseClosed,
     ProviderFailed,
@@ -35,6 +37,7 @@ from sidecar.domain.provider import (
     Purpose,
     RefreshHandle,
 )
+from sidecar.policy.access import Operation
 from sidecar.service import results
 
 log = logging.getLogger(__name__)
@@ -47,6 +50,7 @@ BAD_SHAPE = (
 PROJECT_FILTER = "memory provider does not support the project filter capability"
 NOTE_FILTER = "memory provider does not support the note filter capability (path, since, until)"
 NO_REFRESH = "memory provider does not support refresh"
+WITHHELD = "session transcripts are withheld: nothing here can authorise them"
 NOT_CURRENT = "memory provider instance is no longer current"
 CLOSE_SECONDS = 10.0
 
@@ -70,6 +74,18 @@ def always_served() -> bool:
     return True
 
 
+class Gate(Protocol):
+    """Who may read a provider that leaves that to its service. Each answer is recorded where it is given."""
+
+    def denied(self, operation: Operation, context: CallerContext) -> str | None:
+        """Why this caller may not, or None when it may."""
+        ...
+
+    def full_health(self, context: CallerContext) -> bool:
+        """Whether health may carry more than its word."""
+        ...
+
+
 class _Opened:
     """What every view of one open handle shares."""
 
@@ -81,6 +97,7 @@ class _Opened:
         capabilities: Capabilities,
         context: CallerContext,
         is_served: Callable[[], bool],
+        gate: Gate | None,
         deadlines: Deadlines,
     ) -> None:
         self.handle = handle
@@ -88,6 +105,7 @@ class _Opened:
         self.capabilities = capabilities
         self.context = context
         self.is_served = is_served
+        self.gate = gate
         self.deadlines = deadlines
         self.closed = False
 
@@ -122,8 +140,11 @@ class BoundHandle:
             raise CapabilityUnsupported(PROJECT_FILTER)
         if request.within is not None and not self.capabilities.note_filter:
             raise CapabilityUnsupported(NOTE_FILTER)
+        denied = self._denied("search")
+        if denied is not None:
+            return Page(hits=(), warning=f"{self.provider_id}: stored memories were not searched: {denied}")
         page = results.page(await self._call(self._opened.handle.search, request), self.provider_id)
-        return await self._release(page)
+        return self._without_transcripts(await self._release(page), request)
 
     async def candidates(self, request: CandidateRequest) -> Page:
         """The entries of one declared kind that a host may inject by itself."""
@@ -134,6 +155,9 @@ class BoundHandle:
             )
         if request.active_project_keys and not self.capabilities.project_filter:
             raise CapabilityUnsupported(PROJECT_FILTER)
+        denied = self._denied("candidates")
+        if denied is not None:
+            return Page(hits=(), warning=f"{self.provider_id}: stored memories were not listed: {denied}")
         offered = cast(CandidateHandle, self._opened.handle).candidates
         return await self._release(results.page(await self._call(offered, request), self.provider_id))
 
@@ -141,14 +165,20 @@ class BoundHandle:
         """The text of a reference of this provider, or `NotFound`."""
         await self.assert_usable()
         results.own(request.reference, self.provider_id)
+        self._assert_allowed("get")
         read = results.read(await self._call(self._opened.handle.get, request), self.provider_id)
         return await self._release(read)
 
     async def health(self) -> Health:
-        """How the provider is."""
-        await self.assert_usable()
+        """How the provider is, at once and for everybody: a caller whose audience lapsed gets the word alone.
+
+        It waits for no session row: what a row that is being written will say decides only about details.
+        """
+        self._has_audience()
         health = results.health(await self._call(self._opened.handle.health), self.provider_id)
-        return await self._release(health)
+        current, gate = self._has_audience(), self._opened.gate
+        full = gate is None or gate.full_health(self._opened.context)
+        return health if full and current else Health(status=health.status)
 
     async def close(self) -> None:
         """Release the lease. Idempotent, works after the caller was revoked, and never raises."""
@@ -160,11 +190,42 @@ class BoundHandle:
     async def assert_usable(self) -> None:
         """Raise unless the handle is open, its caller current and its provider in service (U§4 a and b)."""
         await self._opened.context.settle()
+        self._assert_current()
+
+    def _assert_current(self) -> None:
         if self._opened.closed:
             raise LeaseClosed
         self._caller()
         self._opened.context.assert_current()
         _assert_served(self._opened.is_served)
+
+    def _has_audience(self) -> bool:
+        """Whether the audience of the caller holds now, if it has one; raises for every other lapse."""
+        try:
+            self._assert_current()
+        except AudienceRefused:
+            _assert_served(self._opened.is_served)
+            return False
+        return True
+
+    def _denied(self, operation: Operation) -> str | None:
+        gate = self._opened.gate
+        return None if gate is None else gate.denied(operation, self._opened.context)
+
+    def _assert_allowed(self, operation: Operation) -> None:
+        denied = self._denied(operation)
+        if denied is not None:
+            raise AccessDenied(f"{self.provider_id}: memory access denied: {denied}")
+
+    def _without_transcripts(self, page: Page, request: SearchRequest) -> Page:
+        """Of a provider behind a gate nobody can say whose a transcript is: they are for operators only."""
+        if self._opened.gate is None or isinstance(self._opened.context.authority, Operator):
+            return page
+        kept = tuple(hit for hit in page.hits if hit.source != "sessions")
+        # Said where they were asked for, found or not: that some were found is nobody's to know.
+        asked = "sessions" in (request.sources or ())
+        warning = "; ".join(filter(None, (page.warning, WITHHELD if asked else None))) or None
+        return msgspec.structs.replace(page, hits=kept, warning=warning)
 
     async def _release(self, result: T) -> T:
         await self.assert_usable()
@@ -188,6 +249,7 @@ class RefreshableHandle(BoundHandle):
     async def refresh(self) -> None:
         """Return once the provider has taken in what changed."""
         await self.assert_usable()
+        self._assert_allowed("refresh")
         offered = cast(RefreshHandle, self._opened.handle).refresh
         await self._call(offered, seconds=self._opened.deadlines.refresh)
         await self.assert_usable()
@@ -201,9 +263,12 @@ async def open_bound(
     *,
     caller: Callable[[], None] = unquestioned,
     is_served: Callable[[], bool] = always_served,
+    gate: Gate | None = None,
     deadlines: Deadlines = DEADLINES,
 ) -> BoundHandle:
     """Open a provider and bind the handle: `context` speaks for its whole life, `caller` for this request.
+
+    `gate` decides who may read; None for a provider that decides by itself.
 
     Currency is checked before and after; a handle that fails the shape check, or whose caller was revoked or
     went away meanwhile, is closed before the error is raised.
@@ -225,6 +290,7 @@ async def open_bound(
             capabilities=_declared(handle, provider_id),
             context=context,
             is_served=is_served,
+            gate=gate,
             deadlines=deadlines,
         )
     except BaseException:  # a caller that goes away leaves no open handle either

@@ -17,7 +17,6 @@ from contextlib import contextmanager
 import msgspec
 
 from sidecar.domain.authority import (
-    REVOKED,
     Audience,
     Authority,
     Bearer,
@@ -26,10 +25,11 @@ from sidecar.domain.authority import (
     identity_of,
     nothing_pending,
 )
-from sidecar.domain.errors import AccessDenied, LeaseClosed, Overloaded
+from sidecar.domain.errors import CallerRevoked, LeaseClosed, Overloaded, concerning
 from sidecar.domain.provider import MemoryProvider, Purpose
 from sidecar.domain.sessions import AudienceBinding, Audiences
-from sidecar.service.binding import DEADLINES, BoundHandle, Deadlines, always_served, open_bound
+from sidecar.service.audit import authority_kind
+from sidecar.service.binding import DEADLINES, BoundHandle, Deadlines, Gate, always_served, open_bound
 
 IDLE_SECONDS = 600.0
 SWEEP_SECONDS = 15.0
@@ -48,8 +48,9 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Lease:
-    def __init__(self, *, agent_id: str, bearer: Bearer, handle: BoundHandle, now: float) -> None:
+    def __init__(self, *, agent_id: str, kind: str, bearer: Bearer, handle: BoundHandle, now: float) -> None:
         self.agent_id = agent_id
+        self.kind = kind
         self.bearer = bearer
         self.handle = handle
         self.last_used = now
@@ -89,26 +90,30 @@ class Leases:
         caller: Callable[[], None],
         check_audience: Callable[[Audience], None],
         is_served: Callable[[], bool] = always_served,
+        gate: Gate | None = None,
     ) -> tuple[str, BoundHandle]:
         """A new lease: its id and its handle.
 
         `caller` raises once the request is no longer current, `check_audience` when the token may not speak
-        of that audience. Raises `Overloaded` at the bounds, `AccessDenied` for an audience that is not ours.
+        of that audience; `gate` decides for a provider that does not itself. Raises `Overloaded` at the
+        bounds, `AccessDenied` for an audience that is not ours.
         """
         self._make_room(bearer.key)
         lease_id = secrets.token_urlsafe(24)
         self._opening[bearer.key] += 1
         try:
-            context = self._context(lease_id, opening, bearer, check_audience)
-            handle = await open_bound(
-                provider,
-                opening.agent_id,
-                context,
-                opening.purpose,
-                caller=caller,
-                is_served=is_served,
-                deadlines=self._deadlines,
-            )
+            with concerning(opening.agent_id, authority_kind(opening.authority)):
+                context = self._context(lease_id, opening, bearer, check_audience)
+                handle = await open_bound(
+                    provider,
+                    opening.agent_id,
+                    context,
+                    opening.purpose,
+                    caller=caller,
+                    is_served=is_served,
+                    gate=gate,
+                    deadlines=self._deadlines,
+                )
         except BaseException:  # a caller that goes away leaves nothing bound to its lease
             self._audiences.released(lease_id, opened=False)
             raise
@@ -116,7 +121,11 @@ class Leases:
             self._opening[bearer.key] -= 1
             self._opening += Counter()  # forgets tokens that open nothing
         self._open[lease_id] = _Lease(
-            agent_id=opening.agent_id, bearer=bearer, handle=handle, now=self._clock()
+            agent_id=opening.agent_id,
+            kind=authority_kind(context.authority),
+            bearer=bearer,
+            handle=handle,
+            now=self._clock(),
         )
         return lease_id, handle
 
@@ -124,14 +133,17 @@ class Leases:
     def used(self, lease_id: str, *, bearer: Bearer, caller: Callable[[], None]) -> Iterator[BoundHandle]:
         """The handle of a lease for one request; a lease in use is not idle. Raises `LeaseClosed`."""
         lease = self._found(lease_id, bearer)
-        if lease is None or self._is_over(lease):
+        if lease is None:
             raise LeaseClosed
-        lease.calls += 1
-        try:
-            yield lease.handle.called_by(caller)
-        finally:
-            lease.calls -= 1
-            lease.last_used = self._clock()
+        with concerning(lease.agent_id, lease.kind):
+            if self._is_over(lease):
+                raise LeaseClosed
+            lease.calls += 1
+            try:
+                yield lease.handle.called_by(caller)
+            finally:
+                lease.calls -= 1
+                lease.last_used = self._clock()
 
     async def close(self, lease_id: str, *, bearer: Bearer) -> None:
         """End a lease. To close what is unknown, closed, expired or another token's changes nothing."""
@@ -202,7 +214,7 @@ class Leases:
 
         def assert_current() -> None:
             if not bearer.holds():
-                raise AccessDenied(REVOKED)
+                raise CallerRevoked
             if binding is not None:
                 binding.assert_current()
 

@@ -89,11 +89,7 @@ class WorkspaceHandle:
     async def search(self, request: SearchRequest) -> Page:
         """A page of the best hits; none, and why, for a caller that may not read (spec §5.4)."""
         asked = self._services.pager.sources(request)
-        transcripts = self._services.transcripts(self._context.authority) if "sessions" in asked else None
         withheld = {source: why for source in asked if (why := self._withheld(source)) is not None}
-        if transcripts is not None and transcripts.refused is not None:
-            why = f"{PROVIDER_ID}: transcripts were not searched: {transcripts.refused}"
-            withheld.setdefault("sessions", why)
         warning = "; ".join(withheld.values()) or None
         allowed = tuple(source for source in asked if source not in withheld)
         if not allowed:
@@ -101,7 +97,7 @@ class WorkspaceHandle:
         page = await self._services.pager.page(
             msgspec.structs.replace(request, sources=allowed),
             self._context,
-            transcripts if "sessions" in allowed else None,
+            self._services.transcripts(self._context.authority) if "sessions" in allowed else None,
         )
         if warning is None:
             return page

@@ -39,6 +39,7 @@ from sidecar.domain.memory import Found, GetRequest, NotFound, Reference, Search
 from sidecar.domain.provider import Capabilities
 from sidecar.service.audit import Audit
 from sidecar.service.binding import open_bound
+from sidecar.service.decisions import Decisions
 
 OPERATOR = Operator(scopes=("operator.read",))
 SESSION = Session(
@@ -132,7 +133,7 @@ class Runtime:
 async def opened(manager: Any, authority: Authority = OPERATOR, purpose: Any = "cli", **runtime: Any) -> Any:
     context = CallerContext(authority=authority, assert_current=lambda: None)
     services = LegacyServices(
-        agent_id="main", runtime=Runtime(manager, **runtime), sandboxed_access="deny", audit=Audit()
+        agent_id="main", runtime=Runtime(manager, **runtime), decisions=decisions(Audit())
     )
     return await LegacyProvider(services).open("main", context, purpose)
 
@@ -173,6 +174,10 @@ def with_(**fields: Any) -> FileHit:
     from msgspec.structs import replace
 
     return replace(NOTE, **fields)
+
+
+def decisions(audit: Audit) -> Decisions:
+    return Decisions(agent_id="main", sandboxed_access="deny", audit=audit, host_trusted=True)
 
 
 @pytest.mark.parametrize(
@@ -265,7 +270,7 @@ async def test_the_filter_is_told_who_asks_and_decides(
 ) -> None:
     context = CallerContext(authority=authority, assert_current=lambda: None)
     runtime = Runtime(Manager(NOTE, TALK), admit=lambda hit: hit is TALK)
-    services = LegacyServices(agent_id="main", runtime=runtime, sandboxed_access="deny", audit=Audit())
+    services = LegacyServices(agent_id="main", runtime=runtime, decisions=decisions(Audit()))
     handle = await LegacyProvider(services).open("main", context, "cli")
     page = await handle.search(SearchRequest(query="x"))
     assert [hit.path for hit in page.hits] == ([TALK.path] if authority is OPERATOR else [])
@@ -299,8 +304,7 @@ async def test_transcripts_go_to_whom_the_table_and_the_filter_both_admit(
         services = LegacyServices(
             agent_id="main",
             runtime=Runtime(Manager(NOTE, TALK), admit=lambda _: True),
-            sandboxed_access="deny",
-            audit=Audit(),
+            decisions=decisions(Audit()),
             sees=sees,
         )
         handle = await LegacyProvider(services).open("main", context, "cli")
@@ -311,9 +315,7 @@ async def test_transcripts_go_to_whom_the_table_and_the_filter_both_admit(
 async def test_every_decision_is_recorded_by_the_name_of_its_rule() -> None:
     audit = Audit()
     context = CallerContext(authority=SESSION, assert_current=lambda: None, token_name="gateway")
-    services = LegacyServices(
-        agent_id="main", runtime=Runtime(Manager(NOTE)), sandboxed_access="deny", audit=audit
-    )
+    services = LegacyServices(agent_id="main", runtime=Runtime(Manager(NOTE)), decisions=decisions(audit))
     handle = await LegacyProvider(services).open("main", context, "cli")
     await handle.search(SearchRequest(query="x"))
     (decision,) = audit.recent(10)
@@ -334,7 +336,7 @@ async def test_the_caller_is_asked_again_between_search_and_filter() -> None:
             return await super().search(query, options)
 
     runtime = Runtime(Revoking(NOTE), admit=lambda _: True)
-    services = LegacyServices(agent_id="main", runtime=runtime, sandboxed_access="deny", audit=Audit())
+    services = LegacyServices(agent_id="main", runtime=runtime, decisions=decisions(Audit()))
     context = CallerContext(authority=OPERATOR, assert_current=assert_current)
     handle = await LegacyProvider(services).open("main", context, "cli")
     with pytest.raises(AccessDenied, match="revoked"):
@@ -390,9 +392,7 @@ async def test_a_status_that_fails_is_a_failure() -> None:
             raise RuntimeError("closed")
 
     context = CallerContext(authority=OPERATOR, assert_current=lambda: None)
-    services = LegacyServices(
-        agent_id="main", runtime=Runtime(Broken()), sandboxed_access="deny", audit=Audit()
-    )
+    services = LegacyServices(agent_id="main", runtime=Runtime(Broken()), decisions=decisions(Audit()))
     handle = await open_bound(LegacyProvider(services), "main", context, "status")
     with pytest.raises(ProviderFailed):
         await handle.health()

@@ -11,6 +11,8 @@ from sidecar.api.memory_methods import MemoryMethods
 from sidecar.domain.authority import Bearer, CallerContext, Operator, Principal
 from sidecar.domain.errors import ProviderFailed, SidecarError, StoreDamaged, Unavailable
 from sidecar.domain.file_shaped import FileHits, FileSearch
+from sidecar.service.audit import Audit
+from sidecar.service.decisions import Decisions
 from sidecar.wire import frames
 
 
@@ -50,6 +52,7 @@ class Runtime:
 
 class Agent:
     serves_v1 = True
+    decisions = Decisions(agent_id="main", sandboxed_access="deny", audit=Audit())
 
     def __init__(self, manager: Failing) -> None:
         self.manager = Runtime(manager)

@@ -6,12 +6,15 @@ import asyncio
 import itertools
 import json
 import os
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 AGENTS = ("pro", "project-secret")
 # Token: role, scopes, agents (None: all).

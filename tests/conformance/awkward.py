@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 
 from sidecar.domain.authority import CallerContext
-from sidecar.domain.errors import AccessDenied, CursorInvalid
+from sidecar.domain.errors import CursorInvalid
 from sidecar.domain.memory import (
     Citation,
     Found,
@@ -22,7 +22,6 @@ from sidecar.domain.memory import (
     SearchRequest,
 )
 from sidecar.domain.provider import Capabilities, Health, ProviderSetup, Purpose
-from sidecar.policy.access import Deny, full_health, read_memory
 
 NAME = "awkward"
 RECORDS = {
@@ -40,22 +39,15 @@ class Provider:
         self._agent_id = setup.agent_id
 
     async def open(self, agent_id: str, context: CallerContext, purpose: Purpose) -> Handle:
-        del purpose
+        del context, purpose
         assert agent_id == self._agent_id
-        return Handle(context, agent_id)
+        return Handle()
 
 
 class Handle:
     capabilities = Capabilities(sources=("memory",), pagination=True, candidates=(), project_filter=False)
 
-    def __init__(self, context: CallerContext, agent_id: str) -> None:
-        self._context = context
-        self._agent_id = agent_id
-
     async def search(self, request: SearchRequest) -> Page:
-        denied = self._denied()
-        if denied is not None:
-            return Page(hits=(), warning=f"{NAME}: stored memories were not searched: {denied}")
         wanted = request.query.casefold().split()
         # Nothing here has a score, so nothing can be shown to reach one.
         found = [] if (request.min_score or 0) > 0 else [
@@ -69,9 +61,6 @@ class Handle:
         )
 
     async def get(self, request: GetRequest) -> ReadResult:
-        denied = self._denied()
-        if denied is not None:
-            raise AccessDenied(f"{NAME}: memory access denied: {denied}")
         asked = request.reference
         text = RECORDS.get(asked.id)
         if text is None or asked.fragment is not None or asked.revision not in (None, _revision(text)):
@@ -90,15 +79,10 @@ class Handle:
         )
 
     async def health(self) -> Health:
-        full = full_health(self._context.authority, self._agent_id, sandboxed_access="deny")
-        return Health(status="ready", details={"records": len(RECORDS)} if full else None)
+        return Health(status="ready", details={"records": len(RECORDS)})
 
     async def close(self) -> None:
         """Nothing is held."""
-
-    def _denied(self) -> str | None:
-        verdict = read_memory(self._context.authority, self._agent_id, sandboxed_access="deny")
-        return verdict.reason if isinstance(verdict, Deny) else None
 
 
 def make(setup: ProviderSetup) -> Provider:

@@ -95,7 +95,8 @@ class BindingCaller:
 
         context = CallerContext(authority=authority, assert_current=assert_current, identity="suite")
         try:
-            handle = await open_bound(self._running.agent.provider, "main", context, "cli")
+            agent = self._running.agent
+            handle = await open_bound(agent.provider, "main", context, "cli", gate=agent.gate)
         except SidecarError as error:
             raise Refused(frames.error_object(error)) from error
         return BindingView(handle)

@@ -19,7 +19,7 @@ from sidecar.api.memory_methods import MemoryMethods
 from sidecar.api.server import Server
 from sidecar.api.websocket import SocketLimits, Sockets
 from sidecar.domain.authority import Audience, CallerContext, OwnerPrivate, Principal
-from sidecar.domain.errors import AccessDenied
+from sidecar.domain.errors import AccessDenied, AudienceRefused
 from sidecar.domain.memory import (
     Citation,
     Found,
@@ -138,6 +138,7 @@ class Served:
     """What the methods need of an agent."""
 
     manager = None
+    gate = None
 
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
@@ -178,7 +179,7 @@ class Bound:
 
     def assert_current(self) -> None:
         if self._minted.refusal is not None:
-            raise AccessDenied(self._minted.refusal)
+            raise AudienceRefused(self._minted.refusal)
 
     async def settle(self) -> None:
         self._minted.settled += 1

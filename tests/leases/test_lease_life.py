@@ -21,6 +21,7 @@ from lease_stage import (
 
 from sidecar.domain.authority import Conversation, OwnerPrivate, Principal, Session
 from sidecar.domain.errors import AccessDenied
+from sidecar.domain.provider import Health
 from sidecar.service.leases import IDLE_SECONDS
 
 Eventually = Callable[..., Awaitable[float]]
@@ -351,3 +352,21 @@ async def test_a_search_whose_client_hangs_up_is_cancelled_and_holds_its_lease_n
 
 async def _true(holds: bool) -> bool:
     return holds
+
+
+async def test_health_waits_for_no_row_and_is_one_word_for_whose_audience_does_not_hold(stage: Stage) -> None:
+    stage.provider.told = Health(status="degraded", message="why", details={"files": 3})
+    lease = await stage.open(authority=AS_SESSION | {"audience": {"handle": "h1"}})
+    assert (await stage.call("provider.health", {"lease": lease}))["details"] == {"files": 3}
+    stage.audiences.settled = 0
+    stage.audiences.refusal = "memory audience currency is unavailable; retry the operation"
+    word = {"status": "degraded", "instance": "this-process"}
+    assert await stage.call("provider.health", {"lease": lease}) == word
+    stage.audiences.refusal = None
+
+    async def lapse() -> None:
+        stage.audiences.refusal = "memory audience is no longer current"
+
+    stage.provider.act = lapse
+    assert await stage.call("provider.health", {"lease": lease}) == word
+    assert stage.audiences.settled == 0

@@ -19,6 +19,7 @@ from sidecar.domain.authority import (
 )
 from sidecar.domain.session_rows import SessionRow, SessionRows
 from sidecar.domain.sessions import TranscriptAuthoriser, TranscriptIdentity
+from sidecar.policy.access import Deny
 from sidecar.policy.session_keys import is_private_conversation, is_recall_run_of
 from sidecar.policy.transcripts import (
     RawHit,
@@ -27,6 +28,7 @@ from sidecar.policy.transcripts import (
     Transcripts,
     authorise_hits,
     authoriser,
+    recall_refused,
 )
 
 
@@ -438,8 +440,6 @@ def test_a_recall_pass_that_is_not_authorised_says_so_and_others_do_not() -> Non
         ("of another anchor", recalling(grant=recall(anchor_session_key="agent:main:someone-else"))),
         ("none", Session(session_key=RUN, sandboxed=False, audience=OwnerPrivate(agent_id="main"))),
     ):
-        view = authoriser(session, "main", rows=snapshot(), rules=TranscriptRules())
-        assert view is not None
-        said[name] = view.refused
-    refused = "this recall pass is not authorised"
+        said[name] = recall_refused(session, "main", snapshot())
+    refused = Deny("this recall pass is not authorised")
     assert said == {"authorised": None, "of another anchor": refused, "none": None}

@@ -61,7 +61,9 @@ async def open_handle(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Opener]:
 
     from sidecar.domain.authority import CallerContext, Operator
     from sidecar.domain.provider import ProviderSetup
+    from sidecar.service.audit import Audit
     from sidecar.service.binding import open_bound
+    from sidecar.service.decisions import Decisions
 
     async with contextlib.AsyncExitStack() as stack:
 
@@ -78,14 +80,13 @@ async def open_handle(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Opener]:
             # A loaded machine is no fault: only a test about time is short of it.
             patient = {"search_timeout_seconds": 30, "timeout_seconds": 30}
             table = {"endpoint": server.url, "token_env": "STORE_TOKEN", **patient, **options}
-            provider = make(
-                ProviderSetup(agent_id=agent_id, options=table, sandboxed_access=sandboxed_access)
-            )
+            provider = make(ProviderSetup(agent_id=agent_id, options=table))
+            gate = Decisions(agent_id=agent_id, sandboxed_access=sandboxed_access, audit=Audit())
             stack.push_async_callback(provider.aclose)
             context = CallerContext(
                 authority=authority or Operator(scopes=("operator.read",)), assert_current=lambda: None
             )
-            handle = await open_bound(provider, agent_id, context, "cli")
+            handle = await open_bound(provider, agent_id, context, "cli", gate=gate)
             stack.push_async_callback(handle.close)
             return handle
 

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from sidecar.domain.authority import CallerContext, Operator
+from sidecar.domain.authority import (
+    Authority,
+    CallerContext,
+    Conversation,
+    HostOperation,
+    Operator,
+    OwnerPrivate,
+    Session,
+)
 from sidecar.domain.errors import (
     AccessDenied,
     CapabilityUnsupported,
@@ -28,7 +36,9 @@ from sidecar.domain.memory import (
     SearchRequest,
 )
 from sidecar.domain.provider import CandidateRequest, Capabilities, Health
-from sidecar.service.binding import BAD_SHAPE, BoundHandle, open_bound
+from sidecar.service.audit import Audit
+from sidecar.service.binding import BAD_SHAPE, WITHHELD, BoundHandle, open_bound
+from sidecar.service.decisions import Decisions
 
 OWN, FOREIGN = Reference(provider_id="own", id="a"), Reference(provider_id="other", id="a")
 
@@ -223,3 +233,96 @@ async def test_a_filter_on_notes_never_reaches_a_provider_that_would_ignore_it()
     able = Provider(note_filter=True)
     handle = await bound(able)
     assert (await handle.search(SearchRequest(query="x", within=NoteFilter(path="*.md")))).hits
+
+
+class Leaky(Provider):
+    """A provider that asks nobody who may read."""
+
+    def __init__(self) -> None:
+        super().__init__(sources=("memory", "sessions"), candidates=("trigger",))
+
+    async def search(self, _request: SearchRequest) -> Page:
+        self._called("search")
+        return Page(
+            hits=tuple(
+                Hit(reference=OWN, excerpt="x", path="a", lines=LineRange(1, 1), score=1, source=source)
+                for source in ("memory", "sessions")
+            )
+        )
+
+    async def candidates(self, _request: CandidateRequest) -> Page:
+        self._called("candidates")
+        return Page(hits=())
+
+    async def refresh(self) -> None:
+        self._called("refresh")
+
+    async def health(self) -> Health:
+        return Health(status="ready", message="why", details={"records": 3})
+
+
+OWNER = Session(session_key="agent:main:main", sandboxed=False, audience=OwnerPrivate(agent_id="main"))
+OUTSIDERS: list[Authority] = [
+    Operator(scopes=()),
+    HostOperation(operation="status"),
+    Session(session_key="agent:main:main", sandboxed=False),
+    Session(session_key="agent:main:main", sandboxed=True, audience=OwnerPrivate(agent_id="main")),
+    Session(session_key="agent:main:main", sandboxed=False, audience=OwnerPrivate(agent_id="other")),
+    Session(
+        session_key="agent:main:g",
+        sandboxed=False,
+        audience=Conversation(agent_id="main", session_key="agent:main:g", session_id="1"),
+    ),
+]
+
+
+async def gated(provider: Provider, authority: Authority, audit: Audit) -> Any:
+    context = CallerContext(authority=authority, assert_current=lambda: None, token_name="gateway")
+    gate = Decisions(agent_id="main", sandboxed_access="deny", audit=audit)
+    return await open_bound(provider, "main", context, "cli", gate=gate)
+
+
+@pytest.mark.parametrize("authority", OUTSIDERS)
+async def test_a_provider_that_forgets_to_ask_still_shows_nothing_to_who_may_not_read(
+    authority: Authority,
+) -> None:
+    provider, audit = Leaky(), Audit()
+    handle = await gated(provider, authority, audit)
+    page = await handle.search(SearchRequest(query="x"))
+    assert page.hits == ()
+    assert page.warning.startswith("own: stored memories were not searched: ")
+    page = await handle.candidates(CandidateRequest(kind="trigger"))
+    assert page.warning.startswith("own: stored memories were not listed: ")
+    with pytest.raises(AccessDenied, match="own: memory access denied: "):
+        await handle.get(GetRequest(reference=OWN))
+    assert provider.calls == []
+    assert await handle.health() == Health(status="ready")
+    told = [(item.token_name, item.agent, item.method, item.verdict) for item in reversed(audit.recent())]
+    assert told == [
+        ("gateway", "main", "search", "deny"),
+        ("gateway", "main", "candidates", "deny"),
+        ("gateway", "main", "get", "deny"),
+        ("gateway", "main", "health", "allow"),
+    ]
+
+
+async def test_transcripts_of_a_provider_that_nobody_can_authorise_are_for_operators_only() -> None:
+    for authority, sources in (
+        (Operator(scopes=("operator.read",)), ["memory", "sessions"]),
+        (OWNER, ["memory"]),
+    ):
+        handle = await gated(Leaky(), authority, Audit())
+        page = await handle.search(SearchRequest(query="x", sources=("memory", "sessions")))
+        assert [hit.source for hit in page.hits] == sources
+        assert page.warning == (WITHHELD if authority is OWNER else None)
+        # That one was found where none was asked for is not told.
+        assert (await handle.search(SearchRequest(query="x"))).warning is None
+        assert (await handle.health()).details == {"records": 3}
+
+
+async def test_a_host_may_refresh_and_a_stranger_may_not() -> None:
+    provider = Leaky()
+    await (await gated(provider, HostOperation(operation="post-compaction-refresh"), Audit())).refresh()
+    with pytest.raises(AccessDenied):
+        await (await gated(provider, Session(session_key="k", sandboxed=False), Audit())).refresh()
+    assert provider.calls == ["refresh"]

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from transcript_follower import Only
 
@@ -13,6 +14,7 @@ from sidecar.domain.authority import (
     Authority,
     CallerContext,
     Conversation,
+    ConversationRecall,
     HostOperation,
     Operator,
     OwnerPrivate,
@@ -52,9 +54,10 @@ class Access:
 class Agent:
     """One agent over two notes and three transcripts."""
 
-    def __init__(self, runtime: AgentRuntime, access: Access) -> None:
+    def __init__(self, runtime: AgentRuntime, access: Access, audit: Audit) -> None:
         self.runtime = runtime
         self.access = access
+        self.audit = audit
 
     async def handle(self, authority: Authority) -> Any:
         context = CallerContext(authority=authority, assert_current=lambda: None, identity="test")
@@ -78,7 +81,7 @@ async def agent(tmp_path: Path, say: Any, jsonl: Any) -> AsyncIterator[Agent]:
     for name in ("main", "group", "other"):
         talk = [say("user", f"{name} zeppelin talk {n}") for n in range(3)]
         (sessions / f"{name}.jsonl").write_bytes(jsonl(*talk))
-    access, offload = Access(), Offload(2)
+    access, offload, audit = Access(), Offload(2), Audit()
     runtime = await AgentRuntime.open(
         AgentSettings(
             id="main", workspace=workspace, sessions=SessionsSettings(directory=sessions, enabled=True)
@@ -88,12 +91,12 @@ async def agent(tmp_path: Path, say: Any, jsonl: Any) -> AsyncIterator[Agent]:
         embeddings=EmbeddingSettings(provider="none"),
         embedder=None,
         offload=offload,
-        audit=Audit(),
+        audit=audit,
         recorded_origin=none_recorded,
         transcripts=access,
     )
     await runtime.refresh()
-    yield Agent(runtime, access)
+    yield Agent(runtime, access, audit)
     await runtime.close()
     offload.close()
 
@@ -145,13 +148,25 @@ async def test_a_sight_that_ends_between_two_pages_ends_there(agent: Agent) -> N
     assert "sessions/main/main.jsonl" in {hit.path for hit in seen}
 
 
-async def test_a_refused_view_is_said_and_never_looks_like_an_empty_answer(agent: Agent) -> None:
-    refused = Only("main")
-    refused.refused = "this recall pass is not authorised"
-    agent.access.of[OWNER] = refused
-    page = await agent.search(OWNER)
+async def test_a_recall_pass_that_is_not_authorised_is_a_verdict_of_the_policy_said_and_in_the_audit(
+    agent: Agent,
+) -> None:
+    recall = ConversationRecall(
+        anchor_session_key="agent:main:direct:ann", scope="same-agent-private", corpus="configured"
+    )
+    asking = msgspec.structs.replace(OWNER, conversation_recall=recall)
+    agent.access.of[asking] = Only("main")
+    page = await agent.search(asking)
     assert paths(page) == {"MEMORY.md"}
     assert "transcripts were not searched: this recall pass is not authorised" in page.warning
+    with pytest.raises(AccessDenied, match="memory access denied: this recall pass is not authorised"):
+        await agent.get(asking, "sessions/main/main.jsonl")
+    told = [(item.method, item.verdict, item.reason) for item in agent.audit.recent()]
+    assert told == [
+        ("get transcripts", "deny", "this recall pass is not authorised"),
+        ("search transcripts", "deny", "this recall pass is not authorised"),
+        ("search", "allow", "owner-private"),
+    ]
 
 
 async def test_v1_hits_pass_the_authoriser_too(agent: Agent) -> None:

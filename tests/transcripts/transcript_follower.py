@@ -22,8 +22,6 @@ PROVIDER = "memory-sidecar"
 class Everything:
     """A caller that sees every transcript."""
 
-    refused: str | None = None
-
     def grant(self, transcript: TranscriptIdentity, *, reset_cutoff: int | None) -> TranscriptGrant:  # noqa: ARG002
         return TranscriptGrant(allowed=True, reason="test")
 
@@ -33,8 +31,6 @@ EVERYTHING = Everything()
 
 class Only:
     """A caller that sees the transcripts of some sessions, of one perhaps only what is before a line."""
-
-    refused: str | None = None
 
     def __init__(self, *session_ids: str, before: int | None = None) -> None:
         self.session_ids = session_ids
