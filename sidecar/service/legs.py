@@ -72,8 +72,12 @@ def lexical_leg(
     """Units and passages that hold any of the terms, of the documents `only` where given."""
     lexicon = view.lexicon(source)
     asked = [(weighted.term.term, weighted.term.weight) for weighted in terms]
-    found = lexicon.units.search([(UNIT_FIELD, *term) for term in asked], parameters.candidates, only)
-    around = lexicon.passages.search([(PASSAGE_FIELD, *term) for term in asked], parameters.passages, only)
+    found = lexicon.units.search(
+        [(UNIT_FIELD, *term) for term in asked], parameters.candidates, only, spread=parameters.spread
+    )
+    around = lexicon.passages.search(
+        [(PASSAGE_FIELD, *term) for term in asked], parameters.passages, only, spread=parameters.spread
+    )
     return Words(
         units=FoundUnits(
             found.keys.astype(np.int64), found.scores, found.sizes, view.mean_unit_terms(source)

@@ -23,20 +23,17 @@ from sidecar.domain.sessions import TranscriptAuthoriser
 from sidecar.index.agent_index import AgentIndex
 from sidecar.index.view import View
 from sidecar.ranking.floor import Floor
-from sidecar.ranking.fusion import fuse
 from sidecar.ranking.parameters import DEFAULT, Parameters
 from sidecar.service.blend import Blend
 from sidecar.service.descent import Descent
 from sidecar.service.embeddings import Embeddings
-from sidecar.service.filters import covered
 from sidecar.service.hits import HitMaker
 from sidecar.service.indexing import Indexer
-from sidecar.service.legs import WeightedTerm, lexical_leg, vector_leg, weigh, weighted_words
+from sidecar.service.legs import WeightedTerm, weigh, weighted_words
+from sidecar.service.note_search import NoteSearch
 from sidecar.service.offload import Offload
-from sidecar.service.ordering import order
 from sidecar.service.session_search import SessionSearch, Visible
 from sidecar.service.shelf import Shelf
-from sidecar.service.showing import Windows
 from sidecar.service.walks import Rest
 from sidecar.text.terms import QUERY_TERMS, QueryTerm, query_terms
 
@@ -101,10 +98,9 @@ class SearchService:
         today: Callable[[], datetime.date] = datetime.date.today,
         parameters: Parameters = DEFAULT,
     ) -> None:
-        self._hits = hits
+        self._notes = NoteSearch(hits=hits, shelf=shelf)
         self._index = index
         self._corpus = corpus
-        self._shelf = shelf
         self._indexer = indexer
         self._embeddings = embeddings
         self._offload = offload
@@ -242,7 +238,15 @@ class SearchService:
                 )
                 moved = self._sessions.moved()
             else:
-                descent = self._descend(view, each.terms, vector, request, floor)
+                descent = self._notes.descend(
+                    view,
+                    each.terms,
+                    vector,
+                    request,
+                    floor,
+                    today=self._today(),
+                    parameters=self._parameters,
+                )
                 moved = self._corpus.folders_changed(self._indexer.folders)
             seen.append(_Seen(each.source, frozenset(descent.dropped), moved))
             descents.append(descent)
@@ -253,33 +257,6 @@ class SearchService:
             rest.park()
             rest.hold(HELD_SECONDS)
         return _Walked(hits, tuple(seen), rest if more else None)
-
-    def _descend(
-        self,
-        view: View,
-        terms: list[WeightedTerm],
-        vector: NDArray[np.float32] | None,
-        request: SearchRequest,
-        floor: Floor,
-    ) -> Descent:
-        descent = Descent(floor)
-        if not terms:
-            return descent
-        only = covered(view, request.within)
-        words = lexical_leg(view, "memory", terms, self._parameters, only)
-        blocks = vector_leg(view, vector, self._parameters, only)
-        scored = fuse(words.units, words.passages, blocks, words.attainable, self._parameters)
-        ranking = order(
-            view,
-            scored,
-            query=request.query,
-            today=self._today(),
-            projects=request.active_project_keys,
-            parameters=self._parameters,
-        )
-        windows = Windows(scored=scored, shelf=self._shelf, hits=self._hits, hybrid=vector is not None)
-        descent.take(ranking, windows, request.max_results)
-        return descent
 
 
 def _asked_of(sessions: SessionSearch, transcripts: TranscriptAuthoriser, terms: list[QueryTerm]) -> _Asked:

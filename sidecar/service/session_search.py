@@ -136,7 +136,7 @@ class SessionSearch:
         parameters: Parameters,
     ) -> Descent:
         """The hits that the floor keeps, best first, taken to `request.max_results`."""
-        descent = Descent(floor)
+        descent = Descent(floor, demoted=parameters.near_equal)
         if not terms or not visible.units:
             return descent
         words = _lexical_leg(visible, terms, parameters)
@@ -151,7 +151,11 @@ class SessionSearch:
             parameters=parameters,
         )
         windows = SessionWindows(
-            scored=scored, shelf=self._shelf, provider_id=self._provider_id, hybrid=vector is not None
+            scored=scored,
+            shelf=self._shelf,
+            provider_id=self._provider_id,
+            hybrid=vector is not None,
+            reach=parameters.window_reach,
         )
         seen = (ranked for ranked in ranking if visible.may_see(ranked.entry.document_id))
         descent.take(seen, windows, request.max_results)
@@ -161,9 +165,12 @@ class SessionSearch:
 def _lexical_leg(visible: Visible, terms: Sequence[WeightedTerm], parameters: Parameters) -> Words:
     lexicon = visible.view.lexicon("sessions")
     asked = [(weighted.term.term, weighted.weight) for weighted in terms if weighted.weight > 0]
-    found = lexicon.units.matching([(UNIT_FIELD, *term) for term in asked], CANDIDATES, visible.only)
+    spread = parameters.spread
+    found = lexicon.units.matching(
+        [(UNIT_FIELD, *term) for term in asked], CANDIDATES, visible.only, spread=spread
+    )
     around = lexicon.passages.matching(
-        [(PASSAGE_FIELD, *term) for term in asked], parameters.passages, visible.only
+        [(PASSAGE_FIELD, *term) for term in asked], parameters.passages, visible.only, spread=spread
     )
     mean = visible.terms / max(1, visible.units)
     # The engine's own form of BM25, which `fuse` expects, with each word counted once.
