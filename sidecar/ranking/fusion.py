@@ -70,7 +70,7 @@ def bounded(text: Floats) -> Floats:
 
     A unit that has all of the query has about 1. Repeating its words all around it may add to that (nearly
     twice as much again), but scores compare across queries (spec §7), and the default cut goes by the best:
-    other good hits must not look weak beside it. That they are candidates at all, `Parameters.spread` sees to.
+    other good hits must not look weak beside it. (That they are found at all, `Parameters.spread` sees to.)
     """
     over = np.maximum(text - FULL, 0)
     return np.asarray(

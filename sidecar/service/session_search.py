@@ -21,13 +21,13 @@ from sidecar.index.agent_index import AgentIndex
 from sidecar.index.entries import DocumentEntry
 from sidecar.index.view import View
 from sidecar.ranking.floor import Floor
-from sidecar.ranking.fusion import FoundUnits, best_attainable, fuse, idf
+from sidecar.ranking.fusion import FoundUnits, best_attainable, fuse
 from sidecar.ranking.parameters import K1, B, Parameters
 from sidecar.ranking.spread import Spans
 from sidecar.service.descent import Descent
 from sidecar.service.documents import PASSAGE_FIELD, UNIT_FIELD
 from sidecar.service.indexing import Indexer
-from sidecar.service.legs import WeightedTerm, Words, vector_leg
+from sidecar.service.legs import WeightedTerm, Words, most_telling, vector_leg
 from sidecar.service.ordering import order
 from sidecar.service.session_shelf import SessionShelf
 from sidecar.service.session_windows import SessionWindows
@@ -38,6 +38,9 @@ from sidecar.text.transcript_names import identity_of
 
 CANDIDATES = 2000
 """Pieces asked of the engine, before their length is counted in."""
+
+COUNTED = 512
+"""Terms of a query that are counted among the visible pieces."""
 
 
 class Visible(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,12 +120,16 @@ class SessionSearch:
         )
 
     def weigh(self, visible: Visible, terms: Sequence[QueryTerm]) -> list[WeightedTerm]:
-        """The terms with their rarity among the visible pieces."""
+        """The terms with their rarity among the visible pieces, as `legs.weigh`.
+
+        Counting visible pieces is a search by itself, so that of a long paste only the `COUNTED` heaviest
+        terms are looked at.
+        """
         units = visible.view.lexicon("sessions").units
-        return [
-            WeightedTerm(term, idf(units.count_matching(UNIT_FIELD, term.term, visible.only), visible.units))
-            for term in terms
-        ]
+        if len(terms) > COUNTED:
+            terms = sorted(terms, key=lambda term: -term.weight)[:COUNTED]
+        held_by = [units.count_matching(UNIT_FIELD, term.term, visible.only) for term in terms]
+        return most_telling(terms, held_by, visible.units)
 
     def descend(
         self,
