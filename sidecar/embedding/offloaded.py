@@ -14,6 +14,8 @@ from sidecar.embedding.local import LocalEmbedder
 # A long list is cut so that a query waits for one piece of a running backfill, not for all of it.
 _PIECE = 64
 
+_IN_PLACE_CHARACTERS = 512
+
 
 class OffloadedEmbedder:
     """`LocalEmbedder` as an `Embedder`. A static model treats queries and documents alike."""
@@ -43,7 +45,7 @@ class OffloadedEmbedder:
 
     async def embed_query(self, text: str, words: Sequence[tuple[str, float]]) -> Embedded:  # noqa: ARG002
         """The vector of the weighted words: a few table look-ups, done in place once the model is loaded."""
-        if self._model.is_loaded:
+        if self._model.is_loaded and sum(len(word) for word, _ in words) <= _IN_PLACE_CHARACTERS:
             vector = self._model.embed_words(words)
         else:
             loop = asyncio.get_running_loop()

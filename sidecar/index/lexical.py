@@ -11,6 +11,7 @@ import contextlib
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -25,6 +26,9 @@ from sidecar.index.segment_files import verify_segments
 KEY = "key"
 SIZE = "size"
 DOCUMENT = "document"
+
+ROUNDS = 8
+"""A search that has to spread asks the engine so many times at most."""
 
 _LOG = logging.getLogger("sidecar.index")
 
@@ -67,18 +71,34 @@ class LexicalSnapshot:
         """How many documents hold the term in the field, deleted ones that no merge has dropped included."""
         return self._searcher.doc_freq(field, term)
 
-    def search(self, terms: Sequence[QueryTerm], limit: int, only: Collection[int] | None = None) -> Found:
-        """Keys and BM25 scores, best first, of at most `limit` documents with any of `(field, term, boost)`.
+    def search(
+        self,
+        terms: Sequence[QueryTerm],
+        limit: int,
+        only: Collection[int] | None = None,
+        *,
+        spread: int = 0,
+    ) -> Found:
+        """Keys and BM25 scores, best first, of the best `limit` that hold any of `(field, term, boost)`.
 
-        `only` keeps documents of these document numbers; what it hides takes no place among the `limit`. In
-        one snapshot a smaller `limit` gives a prefix of a larger one. Blocking.
+        `only` keeps those of these document numbers; what it hides takes no place among the `limit`. In one
+        snapshot a smaller `limit` gives a prefix of a larger one. While what was found has fewer than
+        `spread` document numbers, the best `limit` of the others follow, up to `ROUNDS` times in all: one
+        that repeats a word thousands of times must not be all that is found. Blocking.
         """
         if limit < 1 or not terms or (only is not None and not only) or not self.count:
             return NOTHING
         # One flat union of terms is what the engine can prune (block-max WAND).
-        return self._found([self._term(*term) for term in terms], limit, only)
+        return self._found([self._term(*term) for term in terms], limit, only, spread)
 
-    def matching(self, terms: Sequence[QueryTerm], limit: int, only: Collection[int] | None = None) -> Found:
+    def matching(
+        self,
+        terms: Sequence[QueryTerm],
+        limit: int,
+        only: Collection[int] | None = None,
+        *,
+        spread: int = 0,
+    ) -> Found:
         """As `search`, but a document's score is the sum of the boosts of the terms that it holds.
 
         So nothing but the document decides, whatever else the index holds. Equal scores come in the order in
@@ -90,7 +110,7 @@ class LexicalSnapshot:
             tantivy.Query.const_score_query(self._term(field, term, 1.0), boost)
             for field, term, boost in terms
         ]
-        return self._found(clauses, limit, only)
+        return self._found(clauses, limit, only, spread)
 
     def count_matching(self, field: str, term: str, only: Collection[int] | None = None) -> int:
         """How many documents (of these document numbers) hold the term in the field."""
@@ -100,20 +120,47 @@ class LexicalSnapshot:
         found = self._searcher.search(query, 1, count=True)
         return int(getattr(found, "count", None) or 0)
 
-    def _restricted(self, queries: Sequence[tantivy.Query], only: Collection[int] | None) -> tantivy.Query:
-        """Documents that match any of the queries and, with `only`, have one of its numbers."""
+    def _restricted(
+        self, queries: Sequence[tantivy.Query], only: Collection[int] | None, but: Collection[int] = ()
+    ) -> tantivy.Query:
+        """What matches any of the queries, with `only` of one of its numbers, and of none of `but`."""
         clauses = [(tantivy.Occur.Should, query) for query in queries]
+        if but:
+            clauses.append((tantivy.Occur.MustNot, self._numbered(but)))
         if only is None:
             return tantivy.Query.boolean_query(clauses)
-        allowed = tantivy.Query.term_set_query(self._schema, DOCUMENT, sorted(only))
-        clauses.append((tantivy.Occur.Must, tantivy.Query.boost_query(allowed, 0.0)))
+        clauses.append((tantivy.Occur.Must, tantivy.Query.boost_query(self._numbered(only), 0.0)))
         return tantivy.Query.boolean_query(clauses, 1)
 
-    def _found(self, queries: Sequence[tantivy.Query], limit: int, only: Collection[int] | None) -> Found:
-        hits = self._searcher.search(self._restricted(queries, only), limit, count=False).hits
+    def _numbered(self, numbers: Collection[int]) -> tantivy.Query:
+        return tantivy.Query.term_set_query(self._schema, DOCUMENT, sorted(numbers))
+
+    def _found(
+        self,
+        queries: Sequence[tantivy.Query],
+        limit: int,
+        only: Collection[int] | None,
+        spread: int,
+    ) -> Found:
+        hits: list[tuple[Any, tantivy.DocAddress]] = []
+        keys: list[int] = []
+        numbers: set[int] = set()
+        for _ in range(ROUNDS):
+            query = self._restricted(queries, only, numbers)
+            found = self._searcher.search(query, limit, count=False).hits
+            addresses = [address for _, address in found]
+            found_keys = [int(key or 0) for key in self._searcher.fast_field_values(KEY, addresses)]
+            # What was left out scored no less, so everything stays in order.
+            hits += found
+            keys += found_keys
+            if len(found) < limit or not spread:
+                break
+            numbers.update(split_key(key)[0] for key in found_keys)
+            if len(numbers) >= spread:
+                break
         addresses = [address for _, address in hits]
         return Found(
-            np.array(self._searcher.fast_field_values(KEY, addresses), np.uint64),
+            np.array(keys, np.uint64),
             np.array([score for score, _ in hits], np.float32),
             np.array(self._searcher.fast_field_values(SIZE, addresses), np.int64),
         )

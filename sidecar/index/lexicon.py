@@ -37,15 +37,29 @@ class WordSnapshot(msgspec.Struct, frozen=True):
         """As `LexicalSnapshot.document_frequency`."""
         return self.engine.document_frequency(field, term) if self.engine else 0
 
-    def search(self, terms: Sequence[QueryTerm], limit: int, only: Collection[int] | None = None) -> Found:
+    def search(
+        self,
+        terms: Sequence[QueryTerm],
+        limit: int,
+        only: Collection[int] | None = None,
+        *,
+        spread: int = 0,
+    ) -> Found:
         """As `LexicalSnapshot.search`."""
         if self.engine is None:
             return NOTHING
-        return self.engine.search(terms, limit, only)
+        return self.engine.search(terms, limit, only, spread=spread)
 
-    def matching(self, terms: Sequence[QueryTerm], limit: int, only: Collection[int] | None = None) -> Found:
+    def matching(
+        self,
+        terms: Sequence[QueryTerm],
+        limit: int,
+        only: Collection[int] | None = None,
+        *,
+        spread: int = 0,
+    ) -> Found:
         """As `LexicalSnapshot.matching`."""
-        return self.engine.matching(terms, limit, only) if self.engine else NOTHING
+        return self.engine.matching(terms, limit, only, spread=spread) if self.engine else NOTHING
 
     def count_matching(self, field: str, term: str, only: Collection[int] | None = None) -> int:
         """As `LexicalSnapshot.count_matching`."""

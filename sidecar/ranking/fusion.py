@@ -68,8 +68,9 @@ def relengthen(units: FoundUnits, wanted_b: float) -> Floats:
 def bounded(text: Floats) -> Floats:
     """What exceeds `FULL` squeezed into the range up to `MOST`, in its order.
 
-    A unit that has all of the query has about 1. Repeating its words, in itself and all around it, may add to
-    that, but must not make other good hits look weak beside it.
+    A unit that has all of the query has about 1. Repeating its words all around it may add to that (nearly
+    twice as much again), but scores compare across queries (spec §7), and the default cut goes by the best:
+    other good hits must not look weak beside it. (That they are found at all, `Parameters.spread` sees to.)
     """
     over = np.maximum(text - FULL, 0)
     return np.asarray(

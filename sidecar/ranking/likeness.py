@@ -5,9 +5,6 @@ from __future__ import annotations
 Said = frozenset[str]
 """The words of an excerpt, each once, without case."""
 
-DEMOTED = 0.8
-"""What is left of the score of an excerpt that nearly equals an earlier one."""
-
 _FEWEST_WORDS = 5
 
 

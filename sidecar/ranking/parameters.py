@@ -13,6 +13,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     """What the order depends on.
 
     `candidates`, `passages`, `blocks`: how many units, passages and vector blocks are asked of the engines.
+    `spread`: while units or passages of fewer files were found, as many of other files are asked for as well.
     `seed_passages`, `seed_blocks`: of these, how many may start a hit whose units hold no word of the query
     (the word stands in the file's name or date; the block is near by its meaning).
     `length_b`: length normalisation of units, in place of Tantivy's 0.75 (short bullets are no better).
@@ -22,11 +23,14 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     `curated`: what a unit of `MEMORY.md` and `USER.md` has ahead at equal relevance.
     `recency`, `recency_half_life_days`: at most this share more for a note of today.
     `project`: factor for entries of an active project.
+    `near_equal`: what is left of the score of a hit that nearly equals an earlier one (`likeness`).
+    `window_reach`: so many units on either side a hit may show beside its best one; more hardly ever fit.
     """
 
     candidates: int = 400
     passages: int = 200
     blocks: int = 100
+    spread: int = 20
     seed_passages: int = 10
     seed_blocks: int = 32
     length_b: float = 0.3
@@ -40,6 +44,8 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     recency: float = 0.05
     recency_half_life_days: float = 30.0
     project: float = 1.15
+    near_equal: float = 0.8
+    window_reach: int = 24
 
 
 DEFAULT = Parameters()

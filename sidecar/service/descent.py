@@ -15,7 +15,7 @@ from sidecar.domain.memory import Hit
 from sidecar.index.entries import DocumentEntry
 from sidecar.ranking.collapse import LOOK_AHEAD, NEAR_SCORE, Collapse, Placed
 from sidecar.ranking.floor import Floor
-from sidecar.ranking.likeness import DEMOTED, Likeness, said
+from sidecar.ranking.likeness import Likeness, said
 from sidecar.service.ordering import Ranked
 from sidecar.service.showing import NoHit
 from sidecar.text.prepare import CURATED
@@ -47,8 +47,9 @@ class Descent:
     However often it stops and goes on, the hits and their places are those of one uninterrupted descent.
     """
 
-    def __init__(self, floor: Floor) -> None:
+    def __init__(self, floor: Floor, *, demoted: float) -> None:
         self._floor = floor
+        self._demoted = demoted
         self._found = Collapse()
         self._likeness = Likeness()
         self._legs: list[_Leg] = []
@@ -62,7 +63,7 @@ class Descent:
 
     def take(self, ranking: Iterator[Ranked], windows: Shows, most: int) -> None:
         """Go down one more ranking until there are `most` hits, and a little further for their twins."""
-        leg = _Leg(ranking, windows, self._floor, self._found, self._likeness, self.dropped)
+        leg = _Leg(ranking, windows, self._floor, self._found, self._likeness, self.dropped, self._demoted)
         self._legs.append(leg)
         while len(self._found) < most and leg.step():
             pass
@@ -121,12 +122,14 @@ class _Leg:
         found: Collapse,
         likeness: Likeness,
         dropped: set[str],
+        demoted: float,
     ) -> None:
         self.windows = windows
         self._ranking = ranking
         self._floor = floor
         self._found = found
         self._dropped = dropped
+        self._factor = demoted
         self._likeness = likeness
         self._ahead: deque[_Next] = deque()
         self._demoted: list[_Next] = []
@@ -224,8 +227,8 @@ class _Leg:
         return None if ranked is None else _Next(ranked)
 
     def _demote(self, ranked: Ranked, hit: Hit) -> None:
-        score = ranked.score * DEMOTED
-        adjustments = (*hit.parts.adjustments, ("nearEqual", DEMOTED))
+        score = ranked.score * self._factor
+        adjustments = (*hit.parts.adjustments, ("nearEqual", self._factor))
         parts = msgspec.structs.replace(hit.parts, adjustments=adjustments)
         demoted = _Next(
             msgspec.structs.replace(ranked, score=score),

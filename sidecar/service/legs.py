@@ -17,6 +17,9 @@ from sidecar.ranking.spread import NO_SPANS, Spans
 from sidecar.service.documents import PASSAGE_FIELD, UNIT_FIELD
 from sidecar.text.terms import QueryTerm, index_terms
 
+QUERY_TERMS = 64
+"""Most distinct terms of one query (spec §3)."""
+
 _SIGNS = "'\"`.,;:!?()[]{}<>*_~"
 
 
@@ -41,10 +44,27 @@ class Words(msgspec.Struct, frozen=True):
 
 
 def weigh(view: View, sources: Sequence[Source], terms: Sequence[QueryTerm]) -> list[WeightedTerm]:
-    """The terms with their rarity among the units of the first source (memory, where it is searched)."""
+    """The terms with their rarity among the units of the first source (memory, where it is searched).
+
+    Of more than `QUERY_TERMS` those stay that tell most, from wherever they stand in the query.
+    """
     units = view.lexicon(sources[0]).units
-    count = units.count
-    return [WeightedTerm(term, idf(units.document_frequency(UNIT_FIELD, term.term), count)) for term in terms]
+    return most_telling(
+        terms, [units.document_frequency(UNIT_FIELD, term.term) for term in terms], units.count
+    )
+
+
+def most_telling(terms: Sequence[QueryTerm], held_by: Sequence[int], count: int) -> list[WeightedTerm]:
+    """The terms with their rarity, given how many of `count` units hold each; at most `QUERY_TERMS`.
+
+    Of more, the heaviest of those that some unit holds come first, so that a long paste finds what any of
+    its words finds.
+    """
+    weighted = [WeightedTerm(term, idf(held, count)) for term, held in zip(terms, held_by, strict=True)]
+    if len(weighted) <= QUERY_TERMS:
+        return weighted
+    order = sorted(range(len(weighted)), key=lambda at: (held_by[at] > 0, weighted[at].weight), reverse=True)
+    return [weighted[at] for at in sorted(order[:QUERY_TERMS])]
 
 
 def weighted_words(query: str, terms: Sequence[WeightedTerm]) -> list[tuple[str, float]]:
@@ -72,8 +92,12 @@ def lexical_leg(
     """Units and passages that hold any of the terms, of the documents `only` where given."""
     lexicon = view.lexicon(source)
     asked = [(weighted.term.term, weighted.term.weight) for weighted in terms]
-    found = lexicon.units.search([(UNIT_FIELD, *term) for term in asked], parameters.candidates, only)
-    around = lexicon.passages.search([(PASSAGE_FIELD, *term) for term in asked], parameters.passages, only)
+    found = lexicon.units.search(
+        [(UNIT_FIELD, *term) for term in asked], parameters.candidates, only, spread=parameters.spread
+    )
+    around = lexicon.passages.search(
+        [(PASSAGE_FIELD, *term) for term in asked], parameters.passages, only, spread=parameters.spread
+    )
     return Words(
         units=FoundUnits(
             found.keys.astype(np.int64), found.scores, found.sizes, view.mean_unit_terms(source)

@@ -23,24 +23,23 @@ from sidecar.domain.sessions import TranscriptAuthoriser
 from sidecar.index.agent_index import AgentIndex
 from sidecar.index.view import View
 from sidecar.ranking.floor import Floor
-from sidecar.ranking.fusion import fuse
 from sidecar.ranking.parameters import DEFAULT, Parameters
 from sidecar.service.blend import Blend
 from sidecar.service.descent import Descent
 from sidecar.service.embeddings import Embeddings
-from sidecar.service.filters import covered
 from sidecar.service.hits import HitMaker
 from sidecar.service.indexing import Indexer
-from sidecar.service.legs import WeightedTerm, lexical_leg, vector_leg, weigh, weighted_words
+from sidecar.service.legs import QUERY_TERMS, WeightedTerm, weigh, weighted_words
+from sidecar.service.note_search import NoteSearch
 from sidecar.service.offload import Offload
-from sidecar.service.ordering import order
 from sidecar.service.session_search import SessionSearch, Visible
 from sidecar.service.shelf import Shelf
-from sidecar.service.showing import Windows
 from sidecar.service.walks import Rest
-from sidecar.text.terms import QUERY_TERMS, QueryTerm, query_terms
+from sidecar.text.terms import QueryTerm, query_terms
 
 MOST_QUERY_CHARACTERS = 8192
+IN_PLACE_CHARACTERS = 512
+"""A longer query is taken apart in a thread: a paste takes many times what a question does."""
 HELD_SECONDS = 0.001
 """What a first page spends at most on reading files for its walk; hardly anything once they are kept."""
 
@@ -83,6 +82,14 @@ class _Asked(msgspec.Struct, frozen=True):
     visible: Visible | None = None
 
 
+class _Understood(msgspec.Struct, frozen=True):
+    """A query for each source that is searched, how many terms it has, and the words that make its vector."""
+
+    of: list[_Asked]
+    terms: int
+    words: list[tuple[str, float]]
+
+
 class SearchService:
     """Searches one agent."""
 
@@ -101,10 +108,9 @@ class SearchService:
         today: Callable[[], datetime.date] = datetime.date.today,
         parameters: Parameters = DEFAULT,
     ) -> None:
-        self._hits = hits
+        self._notes = NoteSearch(hits=hits, shelf=shelf)
         self._index = index
         self._corpus = corpus
-        self._shelf = shelf
         self._indexer = indexer
         self._embeddings = embeddings
         self._offload = offload
@@ -153,28 +159,25 @@ class SearchService:
     ) -> SearchResult:
         # Normalised before it is cut: some single characters stand for a whole phrase.
         query = normalize("NFKC", request.query[:MOST_QUERY_CHARACTERS])[:MOST_QUERY_CHARACTERS]
-        terms = query_terms(query)
+        sources = self.sources(request)
+        view = self._index.view()
+        asked = await self._understood(view, sources, query, transcripts)
         notices = []
         if len(request.query) > MOST_QUERY_CHARACTERS:
             notices.append(f"only the first {MOST_QUERY_CHARACTERS} characters of the query were used")
-        if len(terms) >= QUERY_TERMS:
+        if asked.terms > QUERY_TERMS:
             notices.append(f"only {QUERY_TERMS} distinct terms of the query were used")
-        sources = self.sources(request)
         gaps = list(self._indexer.gaps()) if "memory" in sources else []
         if "sessions" in sources and self._sessions is not None and transcripts is not None:
             gaps += self._sessions.gaps()
-        view = self._index.view()
-        asked = await self._prepared(view, sources, terms, transcripts)
         vector = None
         hybrid = self._embeddings.enabled and not request.lexical_only
-        if hybrid and asked and terms:
-            # One vector serves both sources: they are embedded by the same model.
-            words = weighted_words(query, asked[0].terms)
-            meaning = await self._embeddings.of_query(view, query, words)
+        if hybrid and asked.of and asked.terms:
+            meaning = await self._embeddings.of_query(view, query, asked.words)
             vector = meaning.vector
             hybrid = vector is not None
             gaps += meaning.gaps
-        walked = await self._offload.run(lambda: self._walk(view, asked, vector, request, floor, paged))
+        walked = await self._offload.run(lambda: self._walk(view, asked.of, vector, request, floor, paged))
         for seen in walked.seen:
             gaps += self._noticed(seen)
         return SearchResult(
@@ -186,22 +189,27 @@ class SearchService:
             rest=walked.rest,
         )
 
-    async def _prepared(
-        self,
-        view: View,
-        sources: tuple[Source, ...],
-        terms: list[QueryTerm],
-        transcripts: TranscriptAuthoriser | None,
-    ) -> list[_Asked]:
-        """The query for each source that is searched; the first one's words make the vector."""
+    async def _understood(
+        self, view: View, sources: tuple[Source, ...], query: str, transcripts: TranscriptAuthoriser | None
+    ) -> _Understood:
+        understand = partial(self._understand, view, sources, query, transcripts)
+        if "sessions" in sources or len(query) > IN_PLACE_CHARACTERS:
+            return await self._offload.run(understand)
+        return understand()
+
+    def _understand(
+        self, view: View, sources: tuple[Source, ...], query: str, transcripts: TranscriptAuthoriser | None
+    ) -> _Understood:
+        terms = query_terms(query)
         asked: list[_Asked] = []
         for source in dict.fromkeys(sources):
             if source == "memory":
                 asked.append(_Asked(source, weigh(view, ("memory",), terms)))
             elif self._sessions is not None and transcripts is not None:
-                ask = partial(_asked_of, self._sessions, transcripts, terms)
-                asked.append(await self._offload.run(ask))
-        return asked
+                asked.append(_asked_of(self._sessions, transcripts, terms))
+        # One vector serves both sources: they are embedded by the same model.
+        words = weighted_words(query, asked[0].terms) if asked else []
+        return _Understood(asked, len(terms), words)
 
     def _noticed(self, seen: _Seen) -> list[str]:
         """What the search saw to be out of date is looked at again at once, and said."""
@@ -242,7 +250,15 @@ class SearchService:
                 )
                 moved = self._sessions.moved()
             else:
-                descent = self._descend(view, each.terms, vector, request, floor)
+                descent = self._notes.descend(
+                    view,
+                    each.terms,
+                    vector,
+                    request,
+                    floor,
+                    today=self._today(),
+                    parameters=self._parameters,
+                )
                 moved = self._corpus.folders_changed(self._indexer.folders)
             seen.append(_Seen(each.source, frozenset(descent.dropped), moved))
             descents.append(descent)
@@ -253,33 +269,6 @@ class SearchService:
             rest.park()
             rest.hold(HELD_SECONDS)
         return _Walked(hits, tuple(seen), rest if more else None)
-
-    def _descend(
-        self,
-        view: View,
-        terms: list[WeightedTerm],
-        vector: NDArray[np.float32] | None,
-        request: SearchRequest,
-        floor: Floor,
-    ) -> Descent:
-        descent = Descent(floor)
-        if not terms:
-            return descent
-        only = covered(view, request.within)
-        words = lexical_leg(view, "memory", terms, self._parameters, only)
-        blocks = vector_leg(view, vector, self._parameters, only)
-        scored = fuse(words.units, words.passages, blocks, words.attainable, self._parameters)
-        ranking = order(
-            view,
-            scored,
-            query=request.query,
-            today=self._today(),
-            projects=request.active_project_keys,
-            parameters=self._parameters,
-        )
-        windows = Windows(scored=scored, shelf=self._shelf, hits=self._hits, hybrid=vector is not None)
-        descent.take(ranking, windows, request.max_results)
-        return descent
 
 
 def _asked_of(sessions: SessionSearch, transcripts: TranscriptAuthoriser, terms: list[QueryTerm]) -> _Asked:

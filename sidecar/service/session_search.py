@@ -21,13 +21,13 @@ from sidecar.index.agent_index import AgentIndex
 from sidecar.index.entries import DocumentEntry
 from sidecar.index.view import View
 from sidecar.ranking.floor import Floor
-from sidecar.ranking.fusion import FoundUnits, best_attainable, fuse, idf
+from sidecar.ranking.fusion import FoundUnits, best_attainable, fuse
 from sidecar.ranking.parameters import K1, B, Parameters
 from sidecar.ranking.spread import Spans
 from sidecar.service.descent import Descent
 from sidecar.service.documents import PASSAGE_FIELD, UNIT_FIELD
 from sidecar.service.indexing import Indexer
-from sidecar.service.legs import WeightedTerm, Words, vector_leg
+from sidecar.service.legs import WeightedTerm, Words, most_telling, vector_leg
 from sidecar.service.ordering import order
 from sidecar.service.session_shelf import SessionShelf
 from sidecar.service.session_windows import SessionWindows
@@ -38,6 +38,9 @@ from sidecar.text.transcript_names import identity_of
 
 CANDIDATES = 2000
 """Pieces asked of the engine, before their length is counted in."""
+
+COUNTED = 512
+"""Terms of a query that are counted among the visible pieces."""
 
 
 class Visible(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,12 +120,16 @@ class SessionSearch:
         )
 
     def weigh(self, visible: Visible, terms: Sequence[QueryTerm]) -> list[WeightedTerm]:
-        """The terms with their rarity among the visible pieces."""
+        """The terms with their rarity among the visible pieces, as `legs.weigh`.
+
+        Counting visible pieces is a search by itself, so that of a long paste only the `COUNTED` heaviest
+        terms are looked at.
+        """
         units = visible.view.lexicon("sessions").units
-        return [
-            WeightedTerm(term, idf(units.count_matching(UNIT_FIELD, term.term, visible.only), visible.units))
-            for term in terms
-        ]
+        if len(terms) > COUNTED:
+            terms = sorted(terms, key=lambda term: -term.weight)[:COUNTED]
+        held_by = [units.count_matching(UNIT_FIELD, term.term, visible.only) for term in terms]
+        return most_telling(terms, held_by, visible.units)
 
     def descend(
         self,
@@ -136,7 +143,7 @@ class SessionSearch:
         parameters: Parameters,
     ) -> Descent:
         """The hits that the floor keeps, best first, taken to `request.max_results`."""
-        descent = Descent(floor)
+        descent = Descent(floor, demoted=parameters.near_equal)
         if not terms or not visible.units:
             return descent
         words = _lexical_leg(visible, terms, parameters)
@@ -151,7 +158,11 @@ class SessionSearch:
             parameters=parameters,
         )
         windows = SessionWindows(
-            scored=scored, shelf=self._shelf, provider_id=self._provider_id, hybrid=vector is not None
+            scored=scored,
+            shelf=self._shelf,
+            provider_id=self._provider_id,
+            hybrid=vector is not None,
+            reach=parameters.window_reach,
         )
         seen = (ranked for ranked in ranking if visible.may_see(ranked.entry.document_id))
         descent.take(seen, windows, request.max_results)
@@ -161,9 +172,12 @@ class SessionSearch:
 def _lexical_leg(visible: Visible, terms: Sequence[WeightedTerm], parameters: Parameters) -> Words:
     lexicon = visible.view.lexicon("sessions")
     asked = [(weighted.term.term, weighted.weight) for weighted in terms if weighted.weight > 0]
-    found = lexicon.units.matching([(UNIT_FIELD, *term) for term in asked], CANDIDATES, visible.only)
+    spread = parameters.spread
+    found = lexicon.units.matching(
+        [(UNIT_FIELD, *term) for term in asked], CANDIDATES, visible.only, spread=spread
+    )
     around = lexicon.passages.matching(
-        [(PASSAGE_FIELD, *term) for term in asked], parameters.passages, visible.only
+        [(PASSAGE_FIELD, *term) for term in asked], parameters.passages, visible.only, spread=spread
     )
     mean = visible.terms / max(1, visible.units)
     # The engine's own form of BM25, which `fuse` expects, with each word counted once.

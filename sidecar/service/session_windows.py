@@ -21,12 +21,15 @@ from sidecar.text.windows import excerpt, grow, range_of
 class SessionWindows:
     """The windows of one search over transcripts: no piece is shown twice, each chunk is proven once."""
 
-    def __init__(self, *, scored: Scored, shelf: SessionShelf, provider_id: str, hybrid: bool) -> None:
+    def __init__(
+        self, *, scored: Scored, shelf: SessionShelf, provider_id: str, hybrid: bool, reach: int
+    ) -> None:
         self._scored = scored
         self._score: dict[int, float] | None = None
         self._shelf = shelf
         self._provider_id = provider_id
         self._hybrid = hybrid
+        self._reach = reach
         self._taken: set[int] = set()
         self._records: dict[int, tuple[Rendered, ...] | None] = {}
 
@@ -41,7 +44,7 @@ class SessionWindows:
         if records is None:
             return NoHit.STALE
         base, taken = entry.document_id << ORDINAL_BITS, self._taken
-        low, spans = near_spans(entry.units, ranked.ordinal, lambda at: base + at in taken)
+        low, spans = near_spans(entry.units, ranked.ordinal, lambda at: base + at in taken, self._reach)
         first, last = grow(spans, ranked.ordinal - low, gains=self._gains(base + low, len(spans)))
         taken.update(range(base + low + first, base + low + last + 1))
         parts = ScoreParts(

@@ -19,9 +19,6 @@ from sidecar.text.cutting import UNIT_LIMIT
 from sidecar.text.prepare import CURATED
 from sidecar.text.windows import Span, entry_window, grow, range_of
 
-_REACH = 24
-"""Units on either side that a window may grow over: more hardly ever fit."""
-
 
 class NoHit(Enum):
     """Why a ranked unit gives no hit: it is inside an earlier one, or its file changed."""
@@ -33,11 +30,12 @@ class NoHit(Enum):
 class Windows:
     """The windows of one search: no unit is shown twice, and each file is checked once."""
 
-    def __init__(self, *, scored: Scored, shelf: Shelf, hits: HitMaker, hybrid: bool) -> None:
+    def __init__(self, *, scored: Scored, shelf: Shelf, hits: HitMaker, hybrid: bool, reach: int) -> None:
         self._scored = scored
         self._shelf = shelf
         self._hits = hits
         self._hybrid = hybrid
+        self._reach = reach
         self._proven = True
         self._taken: set[int] = set()
         self._lines: dict[int, Sequence[str] | None] = {}
@@ -97,7 +95,7 @@ class Windows:
             low, spans = entry_spans(entry.units, ordinal)
             first, last = entry_window(spans, ordinal - low)
         else:
-            low, spans = near_spans(entry.units, ordinal, lambda at: base + at in taken)
+            low, spans = near_spans(entry.units, ordinal, lambda at: base + at in taken, self._reach)
             gains = self._gains(base + low, len(spans))
             first, last = grow(spans, ordinal - low, gains=gains)
         return first + low, last + low, spans, low
@@ -120,8 +118,10 @@ def _has_body(table: UnitTable, heading: int) -> bool:
     return table.group(following) == table.group(heading)
 
 
-def near_spans(table: UnitTable, ordinal: int, taken: Callable[[int], bool]) -> tuple[int, list[Span]]:
-    """The units that a window around `ordinal` could hold, with the first one's ordinal.
+def near_spans(
+    table: UnitTable, ordinal: int, taken: Callable[[int], bool], reach: int
+) -> tuple[int, list[Span]]:
+    """The units that a window around `ordinal` could hold, `reach` on each side, with the first's ordinal.
 
     It ends where the sizes add up to more than a window takes, at a taken unit and at another group.
     """
@@ -138,8 +138,8 @@ def near_spans(table: UnitTable, ordinal: int, taken: Callable[[int], bool]) -> 
             found.append(_span(row, table.char_range(at)))
         return found
 
-    above = fitting(range(ordinal - 1, max(0, ordinal - _REACH) - 1, -1))
-    below = fitting(range(ordinal + 1, min(len(table), ordinal + _REACH + 1)))
+    above = fitting(range(ordinal - 1, max(0, ordinal - reach) - 1, -1))
+    below = fitting(range(ordinal + 1, min(len(table), ordinal + reach + 1)))
     spans = [*reversed(above), _span(own, table.char_range(ordinal)), *below]
     return ordinal - len(above), spans
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import chain
 from typing import Literal
 
 import msgspec
@@ -21,9 +21,6 @@ from sidecar.text.stopwords import STOP_WORDS
 from sidecar.text.tokens import Atom, atoms
 
 TermKind = Literal["word", "whole", "part", "gram", "emoji", "date"]
-
-QUERY_TERMS = 64
-"""Most distinct terms of one query (spec §3)."""
 
 _FIGURES = re.compile(r"[0-9./-]+\Z")
 _TOKEN_CACHE = 16_384
@@ -46,8 +43,6 @@ _MONTH = 1.5
 _ANNIVERSARY = 1.2
 _WIDER = 0.3
 _PLAIN_LETTERS = 0.3
-
-_QUERY_ATOMS = 8 * QUERY_TERMS
 
 
 class QueryTerm(msgspec.Struct, frozen=True):
@@ -74,14 +69,13 @@ def index_terms(text: str) -> list[str]:
 
 
 def query_terms(text: str) -> list[QueryTerm]:
-    """At most `QUERY_TERMS` distinct terms of a query, in the order of its words; [] for mere signs.
+    """The distinct terms of a query in the order of its words; [] for mere signs. Linear in its length.
 
-    Stop words are left out unless nothing else is there. Past the limit the weightiest terms stay, of the
-    first `_QUERY_ATOMS` words: what comes after so many is not worth the time it takes to look.
+    Stop words are left out unless nothing else is there. A paste has more terms than a search takes; which
+    of them tell most depends on what is searched.
     """
     tokens = dict.fromkeys(text.split())
-    telling = list(islice(_atoms_of(tokens, stop=False), _QUERY_ATOMS))
-    telling = telling or list(islice(_atoms_of(tokens, stop=True), _QUERY_ATOMS))
+    telling = list(_atoms_of(tokens, stop=False)) or list(_atoms_of(tokens, stop=True))
     found: dict[str, QueryTerm] = {}
     group = 0
     for group, atom in enumerate(telling):
@@ -90,11 +84,7 @@ def query_terms(text: str) -> list[QueryTerm]:
     for number, written in enumerate(worded_dates(text), start=group + 1):
         for term, weight in _dated(written):
             _keep(found, QueryTerm(term, weight, number, "date"))
-    if len(found) <= QUERY_TERMS:
-        return list(found.values())
-    heaviest = sorted(found.values(), key=lambda term: -term.weight)[:QUERY_TERMS]
-    kept = {term.term for term in heaviest}
-    return [term for term in found.values() if term.term in kept]
+    return list(found.values())
 
 
 def _atoms_of(tokens: Iterable[str], *, stop: bool) -> Iterator[Atom]:
@@ -156,14 +146,13 @@ def _run_weights(atom: Atom) -> Iterator[tuple[str, float, TermKind]]:
     if atom.whole is not None:
         yield atom.whole, _RUN_WHOLE, "whole"
     elif not atom.grams:
-        yield from ((single, _WORD, "gram") for single in atom.singles[:_QUERY_ATOMS])
+        yield from ((single, _WORD, "gram") for single in atom.singles)
     if atom.grams:
         total = min(_GRAMS_MOST, _WORD + _GRAM_STEP * (len(atom.grams) - 1))
         if atom.kind == "hangul":
             total = _HANGUL_GRAMS
-        grams = atom.grams[:_QUERY_ATOMS]
-        for gram in dict.fromkeys(grams):
-            yield gram, total / len(grams), "gram"
+        for gram in dict.fromkeys(atom.grams):
+            yield gram, total / len(atom.grams), "gram"
 
 
 def _dated(written: WrittenDate) -> Iterator[tuple[str, float]]:

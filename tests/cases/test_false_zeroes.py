@@ -79,3 +79,34 @@ async def test_a_blank_or_missing_query_is_one_named_error_in_both_contracts(
         status, error = await service.error("memory.search", {"version": version})
         assert (status, error) == (400, refused)
     assert service.stop() == 0
+
+
+async def test_a_file_that_repeats_a_word_thousands_of_times_hides_no_other_note_with_it(
+    launcher: Any, workspace: Path, write: Any, words_only: Any
+) -> None:
+    """Every note that holds the word is on some page, whatever else holds it."""
+    logs = {
+        f"memory/log{log}.md": "".join(
+            f"- Kiln kiln kiln: reading {line} of kiln {log}.\n" for line in range(700)
+        )
+        for log in range(2)
+    }
+    notes = {
+        f"memory/note{number}.md": f"Potter {number} fires the pots of the whole village in one old kiln.\n"
+        for number in range(12)
+    }
+    write(workspace, {**logs, **notes})
+    service = launcher.serve(workspace, environment=words_only)
+    await service.ready()
+    for query in ("kiln", "which potter has a kiln", "kiln reading"):
+        found: list[str] = []
+        cursor: dict[str, object] = {}
+        while True:
+            page = await service.search(query, maxResults=50, minScore=0, **cursor)
+            found += [hit["reference"]["id"] for hit in page["hits"]]
+            if page.get("nextCursor") is None:
+                break
+            cursor = {"cursor": page["nextCursor"]}
+        assert set(found) == {*logs, *notes}, query
+    assert {hit["reference"]["id"] for hit in (await service.search("potter kiln"))["hits"]} <= set(notes)
+    assert service.stop() == 0

@@ -108,3 +108,33 @@ async def test_a_hash_with_one_other_digit_is_not_found(service: Any, both: Any,
 async def test_identifiers_are_found_whole_and_in_part(service: Any, paths: Any, query: str) -> None:
     """BR-30, spec §7."""
     assert (await paths(service, query))[0] == "memory/errors.md"
+
+
+def filler(count: int) -> str:
+    """Words that no note holds."""
+    letters = "bcdfghjklm"
+    return " ".join("x" + "".join(letters[int(digit)] for digit in str(number)) for number in range(count))
+
+
+@pytest.mark.parametrize("at", ["first", "middle", "last"])
+@pytest.mark.parametrize(
+    ("word", "note"),
+    [
+        ("plumber", "memory/2026-05-18.md"),
+        ("insurance", "memory/bills.md"),
+        ("ERR_CONN_4711", "memory/errors.md"),
+    ],
+)
+async def test_one_known_word_anywhere_in_eight_kilobytes_of_others_finds_its_note(
+    service: Any, both: Any, word: str, note: str, at: str
+) -> None:
+    """A pasted log or mail is no question; what a note says of any of its words is found all the same."""
+    others = filler(1500)
+    half = len(others) // 2
+    query = {
+        "first": f"{word} {others}",
+        "middle": f"{others[:half]} {word} {others[half:]}",
+        "last": f"{others} {word}",
+    }[at]
+    assert 7_000 < len(query) <= 8_192
+    assert [hit.path for hit in await both(service, query)] == [note]

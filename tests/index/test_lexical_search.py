@@ -131,3 +131,19 @@ def test_staging_the_same_documents_again_changes_nothing(tmp_path: Path) -> Non
     index.stage([1], ())
     index.commit()
     assert index.snapshot().documents() == {2}
+
+
+def test_one_document_that_repeats_a_word_does_not_hide_the_others_that_hold_it(tmp_path: Path) -> None:
+    logs = {number: ["kiln kiln kiln kiln"] * 300 for number in (1, 2, 3)}
+    notes = {number: ["the old kiln of the potter in the village by the mill"] for number in range(10, 20)}
+    snapshot = filled(tmp_path, {**logs, **notes}).snapshot()
+    crowded = snapshot.search([("text", "kiln", 1.0)], 100)
+    assert len({split_key(int(key))[0] for key in crowded.keys}) == 1
+    found = snapshot.search([("text", "kiln", 1.0)], 100, spread=20)
+    assert list(found.keys[:100]) == list(crowded.keys)
+    assert {split_key(int(key))[0] for key in found.keys} == {*logs, *notes}
+    assert len(set(found.keys.tolist())) == len(found.keys) == len(found.sizes) == 310
+    assert list(found.scores) == sorted(found.scores, reverse=True)
+    some = {1, 2, 10, 11}
+    only = snapshot.search([("text", "kiln", 1.0)], 100, some, spread=20)
+    assert {split_key(int(key))[0] for key in only.keys} == some

@@ -49,7 +49,7 @@ async def walks(clock: Clock) -> AsyncIterator[Walks]:
 
 def rest() -> Descent:
     """What is left of a search without rankings: nothing."""
-    return Descent(StrictFloor(0))
+    return Descent(StrictFloor(0), demoted=0.8)
 
 
 async def test_a_walk_is_kept_for_ten_minutes(walks: Walks, clock: Clock) -> None:
@@ -96,7 +96,7 @@ async def test_a_walk_that_cannot_go_on_fails_alone(walks: Walks) -> None:
         def advance(self, most: int, steps: int) -> bool:  # noqa: ARG002
             raise RuntimeError("broken ranking")
 
-    broken, whole = walks.begin(Broken(StrictFloor(0)), ()), walks.begin(rest(), ())
+    broken, whole = walks.begin(Broken(StrictFloor(0), demoted=0.8), ()), walks.begin(rest(), ())
     with pytest.raises(Exception, match="could not be continued"):
         await walks.get(broken)
     assert (await walks.get(whole)).hits == ()

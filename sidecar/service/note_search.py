@@ -1,0 +1,67 @@
+"""Search over notes from weighted terms to hits: two legs, one score, one order, windows (spec §5.1, §7)."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidecar.domain.memory import SearchRequest
+from sidecar.index.view import View
+from sidecar.ranking.floor import Floor
+from sidecar.ranking.fusion import fuse
+from sidecar.ranking.parameters import Parameters
+from sidecar.service.descent import Descent
+from sidecar.service.filters import covered
+from sidecar.service.hits import HitMaker
+from sidecar.service.legs import WeightedTerm, lexical_leg, vector_leg
+from sidecar.service.ordering import order
+from sidecar.service.shelf import Shelf
+from sidecar.service.showing import Windows
+
+
+class NoteSearch:
+    """Searches the notes of one agent."""
+
+    def __init__(self, *, hits: HitMaker, shelf: Shelf) -> None:
+        self._hits = hits
+        self._shelf = shelf
+
+    def descend(
+        self,
+        view: View,
+        terms: Sequence[WeightedTerm],
+        vector: NDArray[np.float32] | None,
+        request: SearchRequest,
+        floor: Floor,
+        *,
+        today: datetime.date,
+        parameters: Parameters,
+    ) -> Descent:
+        """The hits that the floor keeps, best first, taken to `request.max_results`. Blocking."""
+        descent = Descent(floor, demoted=parameters.near_equal)
+        if not terms:
+            return descent
+        only = covered(view, request.within)
+        words = lexical_leg(view, "memory", terms, parameters, only)
+        blocks = vector_leg(view, vector, parameters, only)
+        scored = fuse(words.units, words.passages, blocks, words.attainable, parameters)
+        ranking = order(
+            view,
+            scored,
+            query=request.query,
+            today=today,
+            projects=request.active_project_keys,
+            parameters=parameters,
+        )
+        windows = Windows(
+            scored=scored,
+            shelf=self._shelf,
+            hits=self._hits,
+            hybrid=vector is not None,
+            reach=parameters.window_reach,
+        )
+        descent.take(ranking, windows, request.max_results)
+        return descent
