@@ -11,6 +11,7 @@ from aiohttp import hdrs, web
 
 from sidecar import __version__
 from sidecar.api.answers import JSON, error_response
+from sidecar.api.assets import ASSET_ROUTE, PAGE_PATH, Assets
 from sidecar.api.body import Arriving, read_json_body, wait_with_body
 from sidecar.api.connections import keep
 from sidecar.api.contexts import http_context
@@ -75,6 +76,9 @@ def build_app(
 
     app = web.Application(middlewares=[_errors, admit])
     app[COUNTERS] = door.counters
+    assets = Assets()
+    app.router.add_get(PAGE_PATH, assets.page)
+    app.router.add_get(ASSET_ROUTE, assets.asset)
     app.router.add_get(HEALTH_PATH, routes.healthz)
     app.router.add_get("/readyz", routes.readyz)
     app.router.add_get("/openapi.json", routes.openapi)

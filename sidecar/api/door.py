@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 
+from sidecar.api.assets import PAGE_PATHS
 from sidecar.api.counters import Counters
 from sidecar.domain.authority import Bearer, Principal
 from sidecar.domain.errors import Forbidden, Unauthenticated
@@ -20,7 +21,7 @@ PRINCIPAL = web.RequestKey("principal", Principal)
 
 HEALTH_PATH = "/healthz"
 SOCKET_PATH = "/ws"
-OPEN_PATHS = frozenset({HEALTH_PATH})
+READS = frozenset({hdrs.METH_GET, hdrs.METH_HEAD})
 
 
 class Door:
@@ -49,7 +50,7 @@ class Door:
         """
         self._check_host(request)
         self._check_origin(request)
-        if request.path in OPEN_PATHS or (_is_upgrade(request) and hdrs.AUTHORIZATION not in request.headers):
+        if _is_open(request) or (_is_upgrade(request) and hdrs.AUTHORIZATION not in request.headers):
             return
         header = request.headers.get(hdrs.AUTHORIZATION, "")
         scheme, _, presented = header.partition(" ")
@@ -99,6 +100,11 @@ class Door:
             if origin.lower() not in self._origins and origin.lower() != own.lower():
                 self.refused("origin")
                 raise Forbidden("this Origin is not accepted")
+
+
+def _is_open(request: web.Request) -> bool:
+    """Whether anybody may ask: the liveness of the process, and the page's own files, which hold no data."""
+    return request.path == HEALTH_PATH or (request.method in READS and request.path in PAGE_PATHS)
 
 
 def _is_upgrade(request: web.Request) -> bool:

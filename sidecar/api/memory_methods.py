@@ -1,4 +1,4 @@
-"""The operator methods: `memory.search`, `memory.get`, `memory.status` and `sidecar.refresh` (spec §4.1)."""
+"""The operator methods: `memory.*`, and those of `sidecar.*` that are about one agent (spec §4.1)."""
 
 from __future__ import annotations
 
@@ -84,6 +84,7 @@ class MemoryMethods:
             "memory.search": Method(handler=self.search),
             "memory.get": Method(handler=self.get),
             "memory.status": Method(handler=self.status),
+            "sidecar.capabilities": Method(handler=self.capabilities),
             "sidecar.explain": Method(handler=self.explain),
             "sidecar.search": Method(handler=self.bounded_search),
             "sidecar.notes": Method(handler=self.notes),
@@ -168,6 +169,17 @@ class MemoryMethods:
         """`memory.status`."""
         async with self._bound(call, params.status(call.params), "cli") as (agent_id, handle):
             return encode.v2(agent_id, handle.provider_id, encode.health(await handle.health()))
+
+    async def capabilities(self, call: Call) -> Payload:
+        """`sidecar.capabilities`: what the agent's provider declares, and whether v1 is answered."""
+        async with self._bound(call, params.status(call.params), "status") as (agent_id, handle):
+            await handle.assert_usable()
+            declared = {
+                **encode.capabilities(handle.capabilities),
+                "noteFilter": handle.capabilities.note_filter,
+            }
+            served = self._agents[agent_id].serves_v1
+            return encode.v2(agent_id, handle.provider_id, {"capabilities": declared, "servesV1": served})
 
     async def refresh(self, call: Call) -> Payload:
         """`sidecar.refresh`: one scan to completion, for `memory-sidecar index` beside a running service."""

@@ -18,7 +18,7 @@ HealthStatus = Literal["ready", "degraded", "unavailable"]
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """What a provider can do, declared once and enforced before its code runs.
 
-    `note_filter` (by path and day, `NoteFilter`) is ours alone and not told on the wire.
+    `note_filter` (by path and day, `NoteFilter`) is ours alone; hosts are not told of it.
     """
 
     sources: tuple[Source, ...]

@@ -15,6 +15,7 @@ from typing import Self
 
 from sidecar.api.app import build_app
 from sidecar.api.audit_methods import AuditMethods
+from sidecar.api.caller_methods import CallerMethods
 from sidecar.api.counters import Counters
 from sidecar.api.dispatch import Call, Dispatcher
 from sidecar.api.door import Door
@@ -103,16 +104,18 @@ class Sidecar:
             self.agents[agent.id] = runtime
         default = settings.default_agent if settings.default_agent in self.agents else None
         self._stack.push_async_callback(self.leases.aclose)
+        instance = secrets.token_hex(16)
         self.dispatcher = Dispatcher(
             {
                 **MemoryMethods(self.agents, default).table(),
+                **CallerMethods(self.agents, default, instance=instance).table(),
                 **AuditMethods(audit=self._audit, agents=self.agents).table(),
                 **ManagerMethods(self.agents, default, audit=self._audit).table(),
                 **ProviderMethods(self.agents, self.leases).table(),
                 **SessionMethods(agents=self.agents, sessions=self.sessions, audit=self._audit).table(),
             },
             counters=self._counters,
-            instance=secrets.token_hex(16),
+            instance=instance,
             audit=self._audit,
         )
 

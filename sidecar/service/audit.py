@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 MOST_KEPT = 1000
 MOST_REASONS = 200
+MOST_LOOKS = 32
+HEALTH = "health"
 OTHER_REASONS = "other"
 NOBODY = "nobody"
 
@@ -78,7 +80,7 @@ class Audit:
             verdict="allow" if allowed else "deny",
             reason=verdict.rule if isinstance(verdict, Allow) else verdict.reason,
         )
-        self._recent.append(decision)
+        self._keep(decision)
         self._count(decision)
 
     def refused_at_door(self, reason: str) -> None:
@@ -107,6 +109,20 @@ class Audit:
     def recent(self, most: int = MOST_KEPT) -> list[Decision]:
         """The last decisions, newest first."""
         return list(reversed(self._recent))[:most]
+
+    def _keep(self, decision: Decision) -> None:
+        """Add a decision. Whoever watches asks for health every other second: while nothing else is decided,
+        equal looks at it are one entry, the latest, so that they push nothing out of sight either.
+        """
+        if decision.method == HEALTH:
+            for back in range(1, min(MOST_LOOKS, len(self._recent)) + 1):
+                earlier = self._recent[-back]
+                if earlier.method != HEALTH:
+                    break
+                if msgspec.structs.replace(earlier, at=decision.at) == decision:
+                    del self._recent[-back]
+                    break
+        self._recent.append(decision)
 
     def _count(self, decision: Decision) -> None:
         log.info(

@@ -38,6 +38,16 @@ METHODS: Mapping[str, Described] = {
     "memory.status": Described(
         summary="How the memory of an agent is", params=(rules.AGENT_V2,), results=("Status",)
     ),
+    "sidecar.caller": Described(
+        summary="What the token of the request may do, and which process answers",
+        params=((),),
+        results=("Caller",),
+    ),
+    "sidecar.capabilities": Described(
+        summary="What an agent's provider declares that it can do",
+        params=(rules.AGENT_V2,),
+        results=("Declared",),
+    ),
     "sidecar.explain": Described(
         summary="A search whose hits say where their score comes from",
         params=((*rules.SEARCH_V2, *rules.FILTERS, *rules.AGENT_V2),),

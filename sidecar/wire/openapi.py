@@ -129,7 +129,10 @@ def _plain_paths(described: Mapping[str, Described]) -> dict[str, Schema]:
     figures = {"description": "The figures", "content": {"text/plain": {"schema": schemas.STRING}}}
     socket = {"description": "A WebSocket; its first `connect` request may carry `auth.token` instead"}
     frame: Schema = {"required": True, "content": {JSON: {"schema": ref("RequestFrame")}}}
+    page = {"description": "The page", "content": {"text/html": {"schema": schemas.STRING}}}
     return {
+        "/": _get("page", "A page to search with by hand; no data is in it", {"200": page})
+        | {"security": []},
         "/healthz": _get("healthz", "Whether the process lives", {"200": _answer("It does", live)})
         | {"security": []},
         "/readyz": _get(

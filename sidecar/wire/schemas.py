@@ -74,6 +74,12 @@ _HIT_OPTIONAL: dict[str, Schema] = {
 }
 
 
+_CAPABILITIES: dict[str, Schema] = {
+    "sources": listing({"enum": list(SOURCES)}),
+    "pagination": BOOLEAN,
+    "candidates": listing({"enum": ["trigger", "project"]}),
+    "projectFilter": BOOLEAN,
+}
 _STALENESS: dict[str, Schema] = {"stale": {"const": True}, "warning": STRING, "action": STRING}
 _DECISION = shape(
     {
@@ -220,6 +226,21 @@ def _results() -> dict[str, Schema]:
         "Read": _envelope(_FOUND, _FOUND_OPTIONAL),
         "NotFound": _envelope(_NOT_FOUND),
         "Status": _envelope(_HEALTH, _HEALTH_OPTIONAL),
+        "Caller": shape(
+            {
+                "name": STRING,
+                "role": {"enum": ["operator", "host"]},
+                "scopes": listing(STRING),
+                "agents": listing(STRING),
+                "audit": BOOLEAN,
+                "serviceVersion": STRING,
+                "instance": STRING,
+            },
+            {"defaultAgent": STRING},
+        ),
+        "Declared": _envelope(
+            {"capabilities": shape({**_CAPABILITIES, "noteFilter": BOOLEAN}), "servesV1": BOOLEAN}
+        ),
         "Audited": shape({"allowed": COUNT, "denied": {"type": "object"}, "decisions": listing(_DECISION)}),
         "Refreshed": shape({"agentId": STRING, "files": COUNT, "units": COUNT, "blocks": COUNT}),
     }
@@ -231,14 +252,6 @@ def _host_results() -> dict[str, Schema]:
     def told(required: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None) -> Schema:
         return shape({**required, "instance": STRING}, optional)
 
-    capabilities = shape(
-        {
-            "sources": listing({"enum": list(SOURCES)}),
-            "pagination": BOOLEAN,
-            "candidates": listing({"enum": ["trigger", "project"]}),
-            "projectFilter": BOOLEAN,
-        }
-    )
     audience = shape(
         {"handle": STRING, "agentId": STRING, "kind": {"enum": ["owner-private", "conversation"]}},
         {"sessionKey": STRING, "sessionId": STRING},
@@ -252,7 +265,7 @@ def _host_results() -> dict[str, Schema]:
                 "lease": STRING,
                 "providerId": STRING,
                 "adapter": {"enum": ["native", "legacy"]},
-                "capabilities": capabilities,
+                "capabilities": shape(_CAPABILITIES),
             }
         ),
         "Page": told({"hits": listing(ref("Hit"))}, _PAGE_OPTIONAL),

@@ -31,6 +31,7 @@ MASKED = (
     "payload.denied",
     "payload.decisions",
     "payload.instance",
+    "payload.serviceVersion",
     "payload.lease",
     "error.details.instance",
 )

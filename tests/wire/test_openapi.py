@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from sidecar.api.audit_methods import AuditMethods
+from sidecar.api.caller_methods import CallerMethods
 from sidecar.api.host_methods import ProviderMethods
 from sidecar.api.manager_methods import ManagerMethods
 from sidecar.api.memory_methods import MemoryMethods
@@ -27,8 +28,8 @@ from sidecar.wire import params as decoding
 from sidecar.wire.methods import METHODS
 from sidecar.wire.openapi import document, params_schema
 
-ROUTES = ("/rpc", "/rpc/{method}", "/healthz", "/readyz", "/openapi.json", "/metrics", "/ws")
-FORMS = [(name, form) for name, entry in METHODS.items() for form in entry.params]
+ROUTES = ("/", "/rpc", "/rpc/{method}", "/healthz", "/readyz", "/openapi.json", "/metrics", "/ws")
+FORMS = [(name, form) for name, entry in METHODS.items() for form in entry.params if form]
 BOUNDARY: list[Any] = [
     None, True, False, 0, 1, 2, 3.0, 1.5, -1, 0.0, 1.0, 2.0, 10**300, 1e308, -1e308, "", " ", "\t\n",
     "\ufeff", "\u200b", "\x1c", "\x85", "\u2003\u3000", " x ", "2", "memory", [], ["memory"],
@@ -95,6 +96,7 @@ def test_every_method_of_the_dispatcher_is_described_with_its_role_and_nothing_e
     audit, sessions = Audit(), HostSessions(["main"])
     table = {
         **MemoryMethods({}, None).table(),
+        **CallerMethods([], None).table(),
         **AuditMethods(audit=audit, agents=[]).table(),
         **ManagerMethods({}, None).table(),
         **ProviderMethods({}, Leases(audiences=sessions)).table(),
@@ -141,6 +143,7 @@ DECODERS: dict[str, Callable[[Any], object]] = {
     "memory.search": decoding.search,
     "memory.get": decoding.get,
     "memory.status": decoding.status,
+    "sidecar.capabilities": decoding.status,
     "sidecar.explain": decoding.explain,
     "sidecar.search": decoding.bounded_search,
     "sidecar.notes": decoding.notes,
@@ -172,7 +175,7 @@ DECODERS: dict[str, Callable[[Any], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [name for name, entry in METHODS.items() if any(entry.params)])
 def test_what_the_document_admits_is_what_the_decoder_takes(name: str) -> None:
     validators = [Draft202012Validator(params_schema(form)) for form in METHODS[name].params]
     paths = {rule.path for form in METHODS[name].params for rule in form}
