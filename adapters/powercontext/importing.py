@@ -97,7 +97,7 @@ class Importer:
             },
         )
         bound = await self._write(
-            "PUT", "/v1/scope-bindings", shapes.Binding, {"key": key.binding, "scope_id": made.scope_id}
+            "PUT", "/v1/scope-bindings", shapes.Scope, {"key": key.binding, "scope_id": made.scope_id}
         )
         return bound.scope_id
 

@@ -36,6 +36,9 @@ INTEGRATION = "openclaw-sidecar"
 LONGEST_EXTERNAL_ID = 256
 LONGEST_QUERY = 8192
 LONGEST_EXCERPT = 700
+LONGEST_SCORED = 16_384
+"""Characters of a record that its words are looked for in; the store takes 8,192 bytes."""
+
 MOST_LINES = 120
 MOST_PROJECTS = 16
 """So many project scopes are asked in one search; each is a request of its own."""
@@ -170,7 +173,7 @@ def hit_of(record: FoundRecord, *, server_id: str, scope: ScopeKey, coverage: Co
     citation = citation_of(named, reference)
     channel = record.scores.channels.get("vector")
     meaning = None if channel is None else cosine(channel)
-    words = coverage.of(record.content.text)
+    words = coverage.of(record.content.text[:LONGEST_SCORED])
     return Hit(
         reference=reference,
         excerpt=cut_utf16(record.content.text, LONGEST_EXCERPT),

@@ -1,10 +1,23 @@
-"""What the server answers, as far as it is read here. A field that is missing makes an answer malformed."""
+"""What the server answers, as far as it is read here. A field that is missing makes an answer malformed.
+
+So does a name that could not stand where we put it: ids go into paths of requests and into our references.
+"""
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import msgspec
+from msgspec import Meta
 
 FAMILY = "atomic-memory"
+
+Id = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{1,128}\Z")]
+"""Issued by the server, for a scope or a record."""
+
+ServerId = Annotated[str, Meta(pattern=r"\A[^/\s]{1,128}\Z")]
+Number = Annotated[int, Meta(ge=1, le=9_999_999_999)]
+"""Of a revision."""
 
 
 class Ready(msgspec.Struct, frozen=True):
@@ -23,7 +36,7 @@ class ContractVersion(msgspec.Struct, frozen=True):
 class ServerInfo(msgspec.Struct, frozen=True):
     """`GET /v1/server-info`."""
 
-    server_id: str
+    server_id: ServerId
     package_version: str
     api_contract_version: ContractVersion
     feature_contracts: dict[str, object]
@@ -36,15 +49,9 @@ class ServerCapabilities(msgspec.Struct, frozen=True):
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """A partition of the store; its id is issued by the server."""
+    """A partition of the store, made, bound or resolved."""
 
-    scope_id: str
-
-
-class Binding(msgspec.Struct, frozen=True):
-    """`PUT /v1/scope-bindings`."""
-
-    scope_id: str
+    scope_id: Id
 
 
 class Content(msgspec.Struct, frozen=True):
@@ -70,9 +77,9 @@ class Scores(msgspec.Struct, frozen=True):
 class FoundRecord(msgspec.Struct, frozen=True):
     """One result of a search."""
 
-    family: str
-    artifact_id: str
-    revision: int
+    family: Literal["atomic-memory"]
+    artifact_id: Id
+    revision: Number
     content: Content
     scores: Scores
 
@@ -86,17 +93,17 @@ class SearchResults(msgspec.Struct, frozen=True):
 class Revision(msgspec.Struct, frozen=True):
     """`GET .../artifacts/atomic-memory/{id}` and `.../revisions/{n}`."""
 
-    scope_id: str
-    artifact_id: str
-    revision: int
+    scope_id: Id
+    artifact_id: Id
+    revision: Number
     content: Content
 
 
 class ArtifactName(msgspec.Struct, frozen=True):
     """A revision's name inside its scope."""
 
-    artifact_id: str
-    revision: int
+    artifact_id: Id
+    revision: Number
 
 
 class RecordState(msgspec.Struct, frozen=True):

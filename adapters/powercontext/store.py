@@ -155,7 +155,12 @@ class Store:
             if error.http_status == 404 and error.error_code == RECORD_GONE:
                 return None
             raise
-        if found.scope_id != scope_id or found.artifact_id != named.artifact_id:
+        is_asked = (
+            (found.scope_id, found.artifact_id) == (scope_id, named.artifact_id)
+            and revision in (None, found.revision)
+            and state.artifact.artifact_id == named.artifact_id
+        )
+        if not is_asked:
             raise ProviderFailed("powercontext: the server answered with another record")
         return found if state.state == "active" else None
 

@@ -56,7 +56,7 @@ def stage(shared_launcher: Any, packages: Path, tmp_path_factory: pytest.TempPat
         tmp_path_factory.mktemp("gateway"),
         packages,
         workspace=workspace,
-        sidecar_state=shared_launcher.directory / "state",
+        plugin={"socketPath": str(shared_launcher.directory / "state" / "sidecar.sock")},
     )
     standing = Stage(shared_launcher, gateway, workspace)
     gateway.start()

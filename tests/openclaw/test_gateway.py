@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -78,12 +79,6 @@ async def test_the_gateway_writes_nothing_into_the_workspace_for_the_plugin(stag
     assert listed() == before
 
 
-async def test_the_gateways_command_line_asks_the_sidecar(stage: Any) -> None:
-    asked = await asyncio.to_thread(stage.gateway.run, "memory-sidecar", "search", "garage opener")
-    assert asked.returncode == 0, asked.stderr
-    assert "MEMORY.md:3" in asked.stdout
-
-
 async def test_a_dead_sidecar_is_said_at_once_and_a_new_one_is_found(stage: Any) -> None:
     async with stage.gateway.connected() as gateway:
         healthy = await gateway.call("doctor.memory.status", probe=True)
@@ -112,6 +107,70 @@ async def test_a_dead_sidecar_is_said_at_once_and_a_new_one_is_found(stage: Any)
         assert healed["embedding"]["ok"] is True
 
 
+def plain(told: str) -> str:
+    """What a command says, without its boxes and line ends."""
+    return " ".join(re.sub(r"[\u2500-\u25ff]", " ", told).split())
+
+
+async def commands(stage: Any) -> tuple[Any, str, subprocess.CompletedProcess[str]]:
+    """What `openclaw status`, `openclaw doctor` and the plugin's own `status` say."""
+    status, doctor, own = await asyncio.gather(
+        *(
+            asyncio.to_thread(stage.gateway.run, *arguments)
+            for arguments in (
+                ("status", "--all", "--json"),
+                ("doctor", "--non-interactive"),
+                ("memory-sidecar", "status"),
+            )
+        )
+    )
+    assert (status.returncode, doctor.returncode) == (0, 0), status.stderr + doctor.stderr
+    return json.loads(status.stdout), plain(doctor.stdout), own
+
+
+async def test_the_gateways_own_status_and_doctor_say_how_the_sidecar_is_and_follow_it(stage: Any) -> None:
+    async def well() -> None:
+        status, doctor, own = await commands(stage)
+        assert status["memoryPlugin"] == {"enabled": True, "slot": "memory-sidecar"}
+        assert status["memory"]["provider"] == "local"
+        assert status["memory"]["files"] >= 3
+        assert status["memory"]["vector"]["available"] is True
+        assert "lastSyncError" not in status["memory"]
+        assert "The running gateway reports memory embeddings are ready" in doctor
+        assert "memory sidecar unavailable" not in doctor
+        assert (own.returncode, own.stdout.splitlines()[0]) == (0, "Memory Sidecar: ready"), own.stderr
+
+    await well()
+    stage.sidecar.process.kill()
+    stage.sidecar.process.wait()
+    status, doctor, own = await commands(stage)
+    assert status["memoryPlugin"] == {"enabled": True, "slot": "memory-sidecar"}
+    assert status["memory"] is None
+    assert "probe for default agent is not ready: memory sidecar unavailable: it does not answer" in doctor
+    assert "embeddings are ready" not in doctor
+    assert (own.returncode, own.stdout) == (1, "memory sidecar unavailable: it does not answer\n")
+    assert stage.sidecar.host_token not in str([status, doctor, own])
+    stage.restart_sidecar()
+    await stage.sidecar.ready()
+    await well()
+
+
+async def test_the_gateways_command_line_asks_the_sidecar(stage: Any) -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return stage.gateway.run("memory-sidecar", *arguments)  # type: ignore[no-any-return]
+
+    asked, exact, status = await asyncio.gather(
+        asyncio.to_thread(run, "search", "garage opener"),
+        asyncio.to_thread(run, "search", "garage opener", "--max-results", "1", "--json"),
+        asyncio.to_thread(run, "status", "--json"),
+    )
+    assert asked.returncode == 0, asked.stderr
+    assert "MEMORY.md:3" in asked.stdout
+    (hit,) = json.loads(exact.stdout)
+    assert (hit["path"], hit["startLine"]) == ("MEMORY.md", 3)
+    assert json.loads(status.stdout)["custom"]["searchMode"] == "hybrid"
+
+
 async def test_the_packed_plugin_installs_and_takes_the_slot_by_itself(
     packages: Path, tmp_path: Path
 ) -> None:
@@ -119,7 +178,7 @@ async def test_the_packed_plugin_installs_and_takes_the_slot_by_itself(
     (tarball,) = tmp_path.glob("*.tgz")
     workspace = tmp_path / "notes"
     workspace.mkdir()
-    gateway = Gateway(tmp_path, packages, workspace=workspace, sidecar_state=tmp_path)
+    gateway = Gateway(tmp_path, packages, workspace=workspace, plugin={})
     own = gateway.configuration.pop("plugins")
     done = await asyncio.to_thread(
         gateway.run, "plugins", "install", str(tarball), "--force", "--accept-capabilities"

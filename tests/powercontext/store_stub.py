@@ -295,6 +295,15 @@ async def hang(_: web.Request) -> web.StreamResponse:
     raise AssertionError
 
 
+async def drip(request: web.Request) -> web.StreamResponse:
+    """A byte now and then for ever: each one comes in time, the whole never does."""
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await response.prepare(request)
+    while True:
+        await response.write(b" ")
+        await asyncio.sleep(0.02)
+
+
 def answering(make: Callable[[], web.StreamResponse]) -> Fault:
     async def fault(_: web.Request) -> web.StreamResponse:
         return make()

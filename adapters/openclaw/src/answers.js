@@ -2,6 +2,9 @@
 
 import { isObject, SidecarError } from "./sidecar-client.js";
 
+/** More than any excerpt or read is allowed to have (upstream's own bound of a read). */
+const LONGEST_TEXT = 250_000;
+
 /** @param {string} what */
 const malformed = (what) => new SidecarError(`memory sidecar gave a malformed ${what}`, { code: "PROVIDER_FAILED" });
 
@@ -20,11 +23,12 @@ export function checkedHits(hits, most) {
 function isFileHit(hit) {
   return (
     isObject(hit) &&
-    typeof hit.path === "string" &&
-    typeof hit.snippet === "string" &&
+    isText(hit.path) &&
+    isText(hit.snippet) &&
     Number.isFinite(hit.score) &&
     isLine(hit.startLine) &&
     isLine(hit.endLine) &&
+    hit.startLine <= hit.endLine &&
     (hit.source === "memory" || hit.source === "sessions")
   );
 }
@@ -32,9 +36,9 @@ function isFileHit(hit) {
 /** @param {any} payload */
 export function checkedRead(payload) {
   const { status, text, path, from, lines, truncated, nextFrom } = payload;
-  if (typeof text !== "string" || typeof path !== "string") throw malformed("text");
+  if (!isText(text) || !isText(path)) throw malformed("text");
   if (status === "not_found") return { status, text: "", path };
-  if (status !== "ok") throw malformed("text");
+  if (status !== "ok" || !isCount(from) || !isCount(lines)) throw malformed("text");
   return present({ status, text, path, from, lines, truncated, nextFrom });
 }
 
@@ -54,7 +58,8 @@ function isHit(hit, providerId) {
   return (
     isObject(hit) &&
     isReference(hit.reference, providerId) &&
-    typeof hit.excerpt === "string" &&
+    isText(hit.excerpt) &&
+    (hit.citations === undefined || isListOfObjects(hit.citations)) &&
     (hit.score === undefined || Number.isFinite(hit.score))
   );
 }
@@ -68,7 +73,12 @@ function isHit(hit, providerId) {
 export function checkedGet(payload, providerId) {
   if (payload.status === "not_found") return { status: "not_found" };
   const { status, reference, text, citations, truncated, from, lines, nextFrom } = payload;
-  if (status !== "ok" || typeof text !== "string" || !isReference(reference, providerId)) throw malformed("text");
+  const isValid =
+    status === "ok" &&
+    isText(text) &&
+    isReference(reference, providerId) &&
+    (citations === undefined || isListOfObjects(citations));
+  if (!isValid) throw malformed("text");
   return present({ status, reference, text, citations, truncated, from, lines, nextFrom });
 }
 
@@ -102,6 +112,15 @@ const isListOf = (value, known) => Array.isArray(value) && value.every((item) =>
 /** @param {any} value @param {string} providerId */
 const isReference = (value, providerId) =>
   isObject(value) && value.providerId === providerId && typeof value.id === "string" && value.id !== "";
+
+/** @param {unknown} value */
+const isText = (value) => typeof value === "string" && value.length <= LONGEST_TEXT;
+
+/** @param {unknown} value */
+const isListOfObjects = (value) => Array.isArray(value) && value.every(isObject);
+
+/** @param {unknown} value */
+const isCount = (value) => value === undefined || (Number.isInteger(value) && /** @type {number} */ (value) >= 0);
 
 /** @param {unknown} value */
 const isLine = (value) => Number.isInteger(value) && /** @type {number} */ (value) >= 1;

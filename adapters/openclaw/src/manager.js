@@ -15,9 +15,10 @@ export class Manager {
    * @param {string} parts.agentId
    * @param {"default" | "status" | "cli"} [parts.purpose]
    * @param {() => void} [parts.onClose]
-   * @param {(hits: any[]) => Promise<any[]>} [parts.judge] the verdict on hits that the host passes on unjudged
+   * @param {(hits: any[]) => Promise<{hits: any[], withheld?: unknown}>} [parts.judge] the verdict on hits that the
+   *   host passes on unjudged
    */
-  constructor({ client, agentId, purpose = "default", onClose = () => {}, judge = async (hits) => hits }) {
+  constructor({ client, agentId, purpose = "default", onClose = () => {}, judge = async (hits) => ({ hits }) }) {
     this._client = client;
     this.agentId = agentId;
     this._purpose = purpose;
@@ -49,9 +50,11 @@ export class Manager {
       sessionKey: options.sessionKey || undefined,
     };
     const payload = await this._call("manager.search", given, { signal: options.signal });
-    const hits = await this._judge(checkedHits(payload.hits, maxResults));
+    const { hits, withheld } = await this._judge(checkedHits(payload.hits, maxResults));
     this._enter();
-    this._refreshInBackground();
+    // The host asks for the status after a search, and passes on what is wrong with it.
+    if (withheld === undefined) this._refreshInBackground();
+    else this._status = { ...this._status, lastSyncError: withheldFor(withheld) };
     return hits;
   }
 
@@ -187,6 +190,9 @@ const unknownStatus = () => ({
 /** @param {unknown} error */
 export const messageOf = (error) =>
   error instanceof SidecarError ? error.message : "memory sidecar unavailable: the request failed";
+
+/** Why transcripts are missing from an answer. @param {unknown} error */
+export const withheldFor = (error) => `Transcripts were withheld: ${messageOf(error)}`;
 
 /** @param {unknown} value */
 const finite = (value) => (typeof value === "number" && Number.isFinite(value) ? value : undefined);

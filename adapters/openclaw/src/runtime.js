@@ -16,7 +16,7 @@ export function legacyRuntime({ client, settings, verdicts }) {
 
   /** The gateway passes on unjudged what an operator's search finds, so the verdict is asked for here. */
   const forOperators = (agentId) => (hits) =>
-    verdicts.admitted({ agentId, sandboxed: false, trustedAgentScope: true, hits });
+    verdicts.judged({ agentId, sandboxed: false, trustedAgentScope: true, hits });
 
   const make = (agentId, purpose) => {
     const manager = new Manager({

@@ -1,12 +1,13 @@
 /** Calls methods of a running sidecar, over its Unix socket or over TCP. Never starts or looks for another. */
 
-import { readFile } from "node:fs/promises";
+import { open, stat } from "node:fs/promises";
 import { Agent as HttpAgent, request as httpRequest } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 
 const LARGEST_REPLY = 16 * 1024 * 1024;
 const LARGEST_TOKEN = 4096;
 const MOST_CONNECTIONS = 32;
+const LONGEST_MESSAGE = 500;
 const SAFE_IN_A_HEADER = /^[\x21-\x7e]+$/;
 
 /**
@@ -40,7 +41,7 @@ export class SidecarClient {
   }
 
   /**
-   * The payload of a method.
+   * The payload of a method, or its failure within `timeoutMs`, whatever the sidecar or the token's file does.
    *
    * @param {string} method
    * @param {object} params
@@ -49,16 +50,17 @@ export class SidecarClient {
    */
   async call(method, params, { timeoutMs = this.settings.timeouts.requestMs, signal } = {}) {
     signal?.throwIfAborted();
-    const token = await this._token();
+    const deadline = Date.now() + timeoutMs;
+    const token = await this._token(deadline);
     signal?.throwIfAborted();
     const body = Buffer.from(JSON.stringify(params));
-    const send = () => this._send(`/rpc/${method}`, body, token, timeoutMs, signal);
+    const send = () => this._send(`/rpc/${method}`, body, token, deadline, signal);
     const { status, text } = await send().catch((error) => {
       // The other side may close a kept connection in the moment in which it is used again.
       if (error.onKeptConnection) return send();
       throw error;
     });
-    return this._payload(status, text);
+    return this._payload(status, text, token);
   }
 
   /** Let go of idle connections. The client stays usable. */
@@ -66,11 +68,12 @@ export class SidecarClient {
     this._agent.destroy();
   }
 
-  async _token() {
+  /** @param {number} deadline */
+  async _token(deadline) {
     const { tokenEnv, tokenFile } = this.settings;
     let token = tokenEnv === undefined ? undefined : process.env[tokenEnv];
     if (tokenEnv === undefined && tokenFile !== undefined) {
-      token = await readFile(tokenFile, "utf8").catch(() => undefined);
+      token = await before(deadline, shortText(tokenFile).catch(() => undefined));
     }
     token = token?.trim();
     if (!token || token.length > LARGEST_TOKEN || !SAFE_IN_A_HEADER.test(token)) {
@@ -83,11 +86,11 @@ export class SidecarClient {
    * @param {string} path
    * @param {Buffer} body
    * @param {string} token
-   * @param {number} timeoutMs
+   * @param {number} deadline
    * @param {AbortSignal | undefined} signal
    * @returns {Promise<{status: number, text: string}>}
    */
-  _send(path, body, token, timeoutMs, signal) {
+  _send(path, body, token, deadline, signal) {
     const { socketPath, endpoint } = this.settings;
     const headers = {
       authorization: `Bearer ${token}`,
@@ -110,7 +113,7 @@ export class SidecarClient {
         request.destroy();
       };
       const onAbort = () => fail(signal?.reason ?? new Error("aborted"));
-      const timer = setTimeout(() => fail(unavailable("no answer in time")), timeoutMs);
+      const timer = setTimeout(() => fail(late()), Math.max(1, deadline - Date.now()));
       signal?.addEventListener("abort", onAbort, { once: true });
       request.on("error", (error) => {
         const failure = unavailable("it does not answer");
@@ -134,27 +137,28 @@ export class SidecarClient {
     });
   }
 
-  /** @param {number} status @param {string} text */
-  _payload(status, text) {
+  /** @param {number} status @param {string} text @param {string} token */
+  _payload(status, text, token) {
     let frame;
     try {
       frame = JSON.parse(text);
     } catch {
       throw unavailable("what answers is no memory sidecar");
     }
-    if (frame?.ok === true && isObject(frame.payload)) {
+    if (status === 200 && frame?.ok === true && isObject(frame.payload)) {
       this._met(frame.payload.instance);
       return frame.payload;
     }
     const error = frame?.ok === false ? frame.error : frame;
-    if (!isObject(error) || typeof error.code !== "string" || typeof error.message !== "string") {
+    if (status < 400 || !isObject(error) || typeof error.code !== "string" || typeof error.message !== "string") {
       throw unavailable("what answers is no memory sidecar");
     }
     this._met(error.details?.instance);
     if (status === 401) throw unavailable("it does not accept the token");
-    throw new SidecarError(error.message, {
-      code: error.details?.code ?? error.code,
-      reason: error.details?.reason,
+    const { code, reason } = isObject(error.details) ? error.details : {};
+    throw new SidecarError(oneLine(error.message, token), {
+      code: oneLine(typeof code === "string" ? code : error.code, token),
+      reason: typeof reason === "string" ? oneLine(reason, token) : undefined,
     });
   }
 
@@ -163,6 +167,58 @@ export class SidecarClient {
     if (typeof instance === "string") this.instance = instance;
   }
 }
+
+const late = () => unavailable("no answer in time");
+
+/**
+ * The text of a small regular file: a pipe could be waited for without end, a device read without end.
+ *
+ * @param {string} path
+ */
+async function shortText(path) {
+  if (!(await stat(path)).isFile()) return undefined;
+  const file = await open(path, "r");
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(LARGEST_TOKEN + 1), 0, LARGEST_TOKEN + 1, 0);
+    return buffer.toString("utf8", 0, bytesRead);
+  } finally {
+    await file.close();
+  }
+}
+
+/**
+ * What the work gives, or the failure that it took too long, as a file on a share may.
+ *
+ * @template T
+ * @param {number} deadline
+ * @param {Promise<T>} work
+ * @returns {Promise<T>}
+ */
+async function before(deadline, work) {
+  /** @type {NodeJS.Timeout | undefined} */
+  let timer;
+  const end = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(late()), Math.max(1, deadline - Date.now()));
+  });
+  try {
+    return await Promise.race([work, /** @type {Promise<never>} */ (end)]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * What the other side says, fit for a terminal and a log: bounded, without control characters and without the token.
+ *
+ * @param {string} message
+ * @param {string} token
+ */
+const oneLine = (message, token) =>
+  message
+    .slice(0, LONGEST_MESSAGE + token.length)
+    .replaceAll(token, "***")
+    .replace(/\p{C}+/gu, " ")
+    .slice(0, LONGEST_MESSAGE);
 
 /** @param {string} hostname an IPv6 address stands in brackets in a URL and without them in a request */
 const bare = (hostname) => hostname.replace(/^\[(.*)\]$/, "$1");

@@ -1,7 +1,7 @@
 /** The agent's tools `memory_search` and `memory_get`. */
 
 import { present } from "./answers.js";
-import { messageOf } from "./manager.js";
+import { messageOf, withheldFor } from "./manager.js";
 import { SidecarError } from "./sidecar-client.js";
 
 const DEFAULT_RESULTS = 6;
@@ -113,14 +113,17 @@ async function search({ verdicts }, context, manager, params, signal) {
     activeProjectKeys: context?.activeProjectKeys?.length ? [...context.activeProjectKeys] : undefined,
     signal,
   });
-  const hits = await verdicts.admitted({
+  const { hits, withheld } = await verdicts.judged({
     agentId: manager.agentId,
     requesterSessionKey: context?.sessionKey,
     sandboxed: context?.sandboxed === true,
     conversationRecall: context?.conversationRecall,
     hits: raw,
   });
+  // Where nothing is left of an answer, an empty one would say that there is nothing.
+  if (withheld !== undefined && hits.length === 0) throw withheld;
   const warnings = [
+    withheld === undefined ? undefined : withheldFor(withheld),
     params.corpus === "all" ? NO_WIKI : undefined,
     sources.length < asked.length ? NO_SESSIONS : undefined,
     status.lastSyncError === undefined ? undefined : `The index is not up to date: ${status.lastSyncError}`,

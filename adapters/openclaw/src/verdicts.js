@@ -19,8 +19,17 @@ export class Verdicts {
   }
 
   /**
+   * The hits that the requester may see, as `judged` has them: for a host that has no place for what failed.
+   *
+   * @param {Parameters<Verdicts["judged"]>[0]} asked
+   */
+  async admitted(asked) {
+    return (await this.judged(asked)).hits;
+  }
+
+  /**
    * The hits that the requester may see. A note's hit passes; a transcript's only if the sidecar says so, and
-   * never where it cannot be asked.
+   * never where it cannot be asked: why not is then `withheld`, so that it is no silent loss.
    *
    * @param {object} asked
    * @param {string} asked.agentId
@@ -29,17 +38,18 @@ export class Verdicts {
    * @param {boolean} [asked.trustedAgentScope]
    * @param {{corpus: string}} [asked.conversationRecall]
    * @param {any[]} asked.hits
+   * @returns {Promise<{hits: any[], withheld?: unknown}>}
    */
-  async admitted({ hits, ...asked }) {
+  async judged({ hits, ...asked }) {
     const isJudged = (hit) => hit?.source !== "memory" || asked.conversationRecall?.corpus === "sessions";
-    if (!hits.some(isJudged)) return hits;
-    let places = new Set();
+    if (!hits.some(isJudged)) return { hits };
     try {
-      places = await this._rows.under(asked.agentId, () => this._places(hits, asked));
-    } catch {
+      const places = await this._rows.under(asked.agentId, () => this._places(hits, asked));
+      return { hits: hits.filter((hit, place) => !isJudged(hit) || places.has(place)) };
+    } catch (error) {
       // Fail closed: nothing that needs a verdict passes.
+      return { hits: hits.filter((hit) => !isJudged(hit)), withheld: error };
     }
-    return hits.filter((hit, place) => !isJudged(hit) || places.has(place));
   }
 
   /**

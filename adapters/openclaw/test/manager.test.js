@@ -39,6 +39,8 @@ for (const [what, answer] of [
   ["no list", { hits: {} }],
   ["a score that is no number", { hits: [hit("a", { score: null })] }],
   ["no lines", { hits: [hit("a", { startLine: 0 })] }],
+  ["lines that end before they begin", { hits: [hit("a", { startLine: 3, endLine: 2 })] }],
+  ["a text of a megabyte", { hits: [hit("a", { snippet: "x".repeat(1_000_000) })] }],
   ["another source", { hits: [hit("a", { source: "wiki" })] }],
   ["no frame", { raw: "<html>" }],
   ["a list", { raw: [] }],

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { failure, hit, StubSidecar } from "./stub-sidecar.js";
+import { failure, hit, STATUS, StubSidecar } from "./stub-sidecar.js";
 import { StubHost } from "./stub-host.js";
 
 const HITS = [hit("note"), hit("sessions/main/own.jsonl", { source: "sessions" }), hit("sessions/main/else.jsonl", { source: "sessions" })];
@@ -32,6 +32,27 @@ test("a transcript's hit is withheld when the sidecar fails, forges or is gone",
   assert.deepEqual(await runtime.authorizeSearchHits(ASKED), HITS.slice(0, 1));
   await sidecar.stop();
   assert.deepEqual(await runtime.authorizeSearchHits(ASKED), HITS.slice(0, 1));
+  await sidecar[Symbol.asyncDispose]();
+});
+
+test("transcripts that no verdict could be had on are missing by name and never silently", async () => {
+  const { sidecar, host, runtime } = await stage({
+    "manager.status": () => ({ status: STATUS }),
+    "manager.search": ({ sources }) => ({ hits: HITS.filter((found) => sources === undefined || sources.includes(found.source)) }),
+    "manager.authorize": () => {
+      throw failure("the verdict failed", "PROVIDER_FAILED");
+    },
+  });
+  const all = await host.tool("memory_search", { query: "tea", corpus: "all" });
+  assert.deepEqual(all.results.map(({ path }) => path), ["note"]);
+  assert.match(all.warning, /Transcripts were withheld: the verdict failed/);
+  const alone = await host.tool("memory_search", { query: "tea", corpus: "sessions" });
+  assert.deepEqual([alone.status, alone.error, alone.results], ["error", "the verdict failed", []]);
+  const { manager } = await runtime.getMemorySearchManager({ agentId: "main", purpose: "cli" });
+  assert.equal(manager.status().lastSyncError, undefined);
+  assert.deepEqual(await manager.search("tea", { maxResults: 5 }), HITS.slice(0, 1));
+  assert.equal(manager.status().lastSyncError, "Transcripts were withheld: the verdict failed");
+  await manager.close();
   await sidecar[Symbol.asyncDispose]();
 });
 
