@@ -115,9 +115,7 @@ class Corpus:
         if not isinstance(known, SourceFile):
             return None
         try:
-            return opening.read_lines(
-                *self._opened_as(known), start, count, max_bytes, from_char=from_char
-            )
+            return opening.read_lines(*self._opened_as(known), start, count, max_bytes, from_char=from_char)
         except CorpusError as error:
             if error.reason in _NOT_A_FILE:
                 return None

@@ -10,9 +10,7 @@ MOST_LINES: Final = 120
 MOST_CHARACTERS: Final = 12_000
 
 
-def chosen(
-    wanted: LineRange | None, from_line: int | None
-) -> tuple[int, int | None, tuple[int, int] | None]:
+def chosen(wanted: LineRange | None, from_line: int | None) -> tuple[int, int | None, tuple[int, int] | None]:
     """First and last line (None: to the text's end) and characters, by a fragment or `from`.
 
     A `from` behind the first line of the fragment and within it reads on in the fragment, to its end; any

@@ -4,8 +4,8 @@ Absent, excluded and forbidden are one `NotFound`. A revision names exact text: 
 its present lines, wherever it moved within its file, or `NotFound`; other text is never substituted.
 
 Reading on: the same reference with `from` at the answer's `next_from`, until there is none, gives every line
-once. A line over the bound is cut: the answer's citation names by its characters how much of it was given, and
-the rest is read as characters of that line, from there to any end beyond.
+once. A line over the bound is cut: the answer's citation names by its characters how much of it was given,
+and the rest is read as characters of that line, from there to any end beyond.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class Reader:
         return self._found(path, shown, cut, exact, named, cut != joined, following if more else None)
 
     def _shown(self, path: str, shown: LineRange, text: Text) -> Reference:
-        """The name of what is given; the lines of a huge file are not hashed when they are only in part here."""
+        """The name of what is given, exact unless it is part of a line of which the rest is not here."""
         lines = text.part(shown.start, shown.end - shown.start + 1)
         exact = isinstance(text, Whole) or shown.chars is None
         return Reference(

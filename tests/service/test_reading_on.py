@@ -82,7 +82,7 @@ def test_what_a_reference_names_is_read_whole_and_nothing_beyond_it(
     cut: tuple[float, float],
     named: bool,
 ) -> None:
-    """With a revision also after the text has moved: `from` counts as the reference does that was asked for."""
+    """With a revision also after the text has moved: `from` counts as the asked reference does."""
     written = write(workspace, lines)
     if not written:
         return

@@ -69,7 +69,9 @@ def transcripts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reading]:
 def test_a_transcript_and_every_part_of_it_is_read_whole_and_nothing_twice(
     transcripts: Reading, say: Any, jsonl: Any, records: list[Any], most: int | None, cut: tuple[float, float]
 ) -> None:
-    said = [record if isinstance(record, str) else say(record[0], record[1] * record[2]) for record in records]
+    said = [
+        record if isinstance(record, str) else say(record[0], record[1] * record[2]) for record in records
+    ]
     rendered = transcripts.write(jsonl(*said))
     own = Reference(provider_id=PROVIDER, id="sessions/main/a.jsonl")
     if not rendered:
