@@ -251,17 +251,20 @@ def _at_line_end(data: bytes) -> bytes:
     return data
 
 
-def read_lines(root: str | Path, relative: str, start: int, count: int, max_bytes: int) -> list[str]:
+def read_lines(
+    root: str | Path, relative: str, start: int, count: int, max_bytes: int, *, from_char: int = 0
+) -> list[str]:
     """At most `count` lines from the 1-based line `start`, without their "\\n", as `decode` gives them.
 
     Reads in pieces and holds at most about `max_bytes` of text (counted in UTF-8): the line that passes the
-    bound is cut there and is the last one. Past the file's end: no lines. Raises like `open_regular`.
+    bound is cut there and is the last one. Past the file's end: no lines. The first line is given without
+    its first `from_char` characters. Raises like `open_regular`.
     """
     for _ in range(_ATTEMPTS):
         descriptor = open_regular(root, relative)
         try:
             before = stamp_of(os.fstat(descriptor))
-            lines = _lines(descriptor, start, count, max_bytes)
+            lines = _lines(descriptor, start, count, max_bytes, from_char)
             if stamp_of(os.fstat(descriptor)) == before:
                 break
         except OSError as error:
@@ -271,15 +274,16 @@ def read_lines(root: str | Path, relative: str, start: int, count: int, max_byte
     return lines
 
 
-def _lines(descriptor: int, start: int, count: int, max_bytes: int) -> list[str]:
+def _lines(descriptor: int, start: int, count: int, max_bytes: int, from_char: int) -> list[str]:
     piece = with_retries(lambda: os.read(descriptor, _CHUNK))
     if b"\0" in piece[:_BINARY_LOOK] and not piece.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         while len(piece) < INDEX_BYTES and (more := with_retries(lambda: os.read(descriptor, _CHUNK))):
             piece += more
-        return _bounded(split_lines(decode(piece).text)[start - 1 : start - 1 + count], max_bytes)
+        lines = split_lines(decode(piece).text)[start - 1 : start - 1 + count]
+        return _bounded(lines, max_bytes, from_char)
     encoding = "utf-16" if piece.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
     decoder = codecs.getincrementaldecoder(encoding)("replace")
-    wanted = _WantedLines(start, count, max_bytes)
+    wanted = _WantedLines(start, count, max_bytes, from_char)
     while piece and not wanted.done:
         wanted.take(decoder.decode(piece))
         piece = b"" if wanted.done else with_retries(lambda: os.read(descriptor, _CHUNK))
@@ -287,8 +291,8 @@ def _lines(descriptor: int, start: int, count: int, max_bytes: int) -> list[str]
     return wanted.finish()
 
 
-def _bounded(lines: list[str], max_bytes: int) -> list[str]:
-    wanted = _WantedLines(1, len(lines), max_bytes)
+def _bounded(lines: list[str], max_bytes: int, from_char: int) -> list[str]:
+    wanted = _WantedLines(1, len(lines), max_bytes, from_char)
     wanted.take("".join(line + "\n" for line in lines))
     return wanted.finish()
 
@@ -296,8 +300,9 @@ def _bounded(lines: list[str], max_bytes: int) -> list[str]:
 class _WantedLines:
     """Collects the wanted lines of a text that comes in pieces."""
 
-    def __init__(self, start: int, count: int, max_bytes: int) -> None:
+    def __init__(self, start: int, count: int, max_bytes: int, from_char: int) -> None:
         self._skip = start - 1
+        self._skip_characters = from_char
         self._count = count
         self._room = max_bytes
         self._lines: list[str] = []
@@ -330,6 +335,9 @@ class _WantedLines:
     def _add(self, text: str) -> None:
         if self._open is None:
             self._open = []
+        skipped = min(self._skip_characters, len(text))
+        self._skip_characters -= skipped
+        text = text[skipped:]
         raw = text.encode("utf-8", "replace")
         if len(raw) > self._room:
             text = raw[: self._room].decode("utf-8", "ignore")
@@ -340,4 +348,5 @@ class _WantedLines:
     def _close(self) -> None:
         self._lines.append("".join(self._open or ()))
         self._open = None
+        self._skip_characters = 0
         self.done = self.done or len(self._lines) >= self._count

@@ -107,13 +107,15 @@ class Corpus:
             raise _named(error, known.path) from error
         return FileRead(msgspec.structs.replace(known, stamp=read.stamp), read.data, read.note)
 
-    def read_lines(self, path: str, start: int, count: int, max_bytes: int) -> list[str] | None:
+    def read_lines(
+        self, path: str, start: int, count: int, max_bytes: int, *, from_char: int = 0
+    ) -> list[str] | None:
         """Lines of a file of any size, as `opening.read_lines`; None when there is no such file."""
         known = self.look(path)
         if not isinstance(known, SourceFile):
             return None
         try:
-            return opening.read_lines(*self._opened_as(known), start, count, max_bytes)
+            return opening.read_lines(*self._opened_as(known), start, count, max_bytes, from_char=from_char)
         except CorpusError as error:
             if error.reason in _NOT_A_FILE:
                 return None

@@ -71,7 +71,7 @@ class Descent:
             leg.look_ahead()
 
     def has_more(self) -> bool:
-        """Whether a further hit follows. Looks at ten units at most; True when none of them says."""
+        """Whether a further hit follows; True as well when the next ten are other places of shown texts."""
         return any(leg.has_more() for leg in self._legs)
 
     def park(self) -> None:
@@ -172,7 +172,8 @@ class _Leg:
 
     def has_more(self) -> bool:
         """As `Descent.has_more`. What it looks at is kept for `step`."""
-        for _ in range(LOOK_AHEAD):
+        twins = 0
+        while twins < LOOK_AHEAD:
             following = self._next()
             if following is None:
                 return False
@@ -182,7 +183,10 @@ class _Leg:
                     return False
                 continue
             hit = following.hit or self._show(ranked)
-            if hit is None or self._found.add(_placed(ranked, hit), only_twins=True):
+            if hit is None:  # it stands in a window that is shown, or is gone: no look at its text was needed
+                continue
+            if self._found.add(_placed(ranked, hit), only_twins=True):
+                twins += 1
                 continue
             if following.waited:
                 self._demoted.insert(0, _Next(ranked, hit, waited=True))

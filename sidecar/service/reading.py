@@ -2,23 +2,80 @@
 
 Absent, excluded and forbidden are one `NotFound`. A revision names exact text: the text is returned with
 its present lines, wherever it moved within its file, or `NotFound`; other text is never substituted.
+
+Reading on: the same reference with `from` at the answer's `next_from`, until there is none, gives every line
+once. A line over the bound is cut: the answer's citation names by its characters how much of it was given,
+and the rest is read as characters of that line, from there to any end beyond.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
 
 from sidecar.corpus.scan import Corpus
 from sidecar.domain.corpus import Skipped
 from sidecar.domain.errors import CorpusError
 from sidecar.domain.memory import Citation, Found, GetRequest, LineRange, NotFound, ReadResult, Reference
+from sidecar.service.bounds import MOST_CHARACTERS, MOST_LINES, chosen
 from sidecar.text.fragments import format_fragment, label, parse_fragment
 from sidecar.text.lines import cut_utf16, decode, find_revision, revision, split_lines, utf16_length
 
-MOST_LINES = 120
-MOST_CHARACTERS = 12_000
 WHOLE_READ_BYTES = 4 * 1024 * 1024
 NOT_FOUND = NotFound()
+# Enough for the characters of any script, and for seeing that there are more.
+_MOST_BYTES = 4 * MOST_CHARACTERS + 8
+
+
+class Text(Protocol):
+    """The lines of a file, of which a read takes some."""
+
+    def part(self, first: int, count: int) -> Sequence[str]:
+        """At most `count` lines from `first` on; the last may be cut far beyond what a read gives."""
+        ...
+
+    def characters(self, line: int, start: int, end: int) -> str:
+        """A part of one line, as far as it is there; cut far beyond what a read gives."""
+        ...
+
+
+class Whole:
+    """A file in memory."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.lines = lines
+
+    def part(self, first: int, count: int) -> Sequence[str]:
+        return self.lines[first - 1 : first - 1 + count]
+
+    def characters(self, line: int, start: int, end: int) -> str:
+        return self.lines[line - 1][start:end] if line <= len(self.lines) else ""
+
+
+class Huge:
+    """A file that is read in pieces; raises `CorpusError` when it is gone."""
+
+    def __init__(self, corpus: Corpus, path: str) -> None:
+        self._corpus = corpus
+        self._path = path
+
+    def part(self, first: int, count: int) -> Sequence[str]:
+        return self._corpus.read_lines(self._path, first, count, _MOST_BYTES) or ()
+
+    def characters(self, line: int, start: int, end: int) -> str:
+        part = self._corpus.read_lines(self._path, line, 1, _MOST_BYTES, from_char=start)
+        return part[0][: end - start] if part else ""
+
+
+class Named:
+    """A text that its revision named: where it stands, and how far from where it was when it was named."""
+
+    def __init__(self, name: str, lines: LineRange, moved: int) -> None:
+        self.name = name
+        self.lines = lines
+        self.moved = moved
 
 
 class Reader:
@@ -29,7 +86,11 @@ class Reader:
         self._provider_id = provider_id
 
     def get(self, request: GetRequest) -> ReadResult:
-        """The text of a reference with its bounds, or `NotFound`."""
+        """The text of a reference with its bounds, or `NotFound`.
+
+        `from`, `lines` and `next_from` count lines as the reference that was asked for does; the reference
+        and the citation of the answer name the lines where its text stands now.
+        """
         reference = request.reference
         wanted = None if reference.fragment is None else parse_fragment(reference.fragment)
         if reference.fragment is not None and wanted is None:
@@ -39,138 +100,136 @@ class Reader:
             return NOT_FOUND
         try:
             if reference.revision is None and file.stamp.size > WHOLE_READ_BYTES:
-                return self._part_of_huge(file.path, wanted, request)
+                return self._choose(file.path, Huge(self._corpus, file.path), wanted, request)
             read = self._corpus.read(file)
         except CorpusError:
             return NOT_FOUND
         if read is None:
             return NOT_FOUND
-        lines = split_lines(decode(read.data).text)
+        text = Whole(split_lines(decode(read.data).text))
         if reference.revision is None:
-            return self._choose(file.path, lines, wanted, request)
-        return self._named(file.path, lines, wanted, reference.revision, request)
+            return self._choose(file.path, text, wanted, request)
+        return self._named(file.path, text, wanted, reference.revision, request)
 
-    def _choose(
-        self, path: str, lines: Sequence[str], wanted: LineRange | None, request: GetRequest
-    ) -> ReadResult:
-        if wanted is not None and wanted.end > len(lines):
+    def _choose(self, path: str, text: Text, wanted: LineRange | None, request: GetRequest) -> ReadResult:
+        first, last, chars = chosen(wanted, request.from_line)
+        if last is not None and not text.part(last, 1):
             return NOT_FOUND
-        first, last = (1, len(lines)) if wanted is None else (wanted.start, wanted.end)
-        if request.from_line is not None:
-            first, last = request.from_line, len(lines)
-        chars = None if wanted is None or request.from_line is not None else wanted.chars
-        return self._answer(path, lines, (first, last), request.line_count, chars, None)
+        if chars is not None:
+            return self._characters(path, text, LineRange(first, first, chars), None)
+        return self._lines(path, text, (first, last), request.line_count, None)
 
     def _named(
-        self, path: str, lines: Sequence[str], wanted: LineRange | None, named: str, request: GetRequest
+        self, path: str, text: Whole, wanted: LineRange | None, name: str, request: GetRequest
     ) -> ReadResult:
         if wanted is None:
-            if revision(lines) != named:
+            if revision(text.lines) != name:
                 return NOT_FOUND
-            first, last, chars, moved = 1, len(lines), None, 0
+            if not text.lines:
+                return self._empty(path, 1)
+            named = Named(name, LineRange(1, len(text.lines)), 0)
         else:
             count = wanted.end - wanted.start + 1
-            found = find_revision(lines, named, wanted.start, count)
+            found = find_revision(text.lines, name, wanted.start, count)
             if found is None:
                 return NOT_FOUND
-            first, last, chars, moved = found, found + count - 1, wanted.chars, found - wanted.start
-        whole = (first, last)
-        if request.from_line is not None:
-            first = max(first, request.from_line + moved)
-        return self._answer(path, lines, (first, last), request.line_count, chars, (named, whole))
+            named = Named(name, LineRange(found, found + count - 1, wanted.chars), found - wanted.start)
+        if named.lines.chars is not None:
+            return self._characters(path, text, named.lines, named)
+        first = max(named.lines.start, (request.from_line or 1) + named.moved)
+        return self._lines(path, text, (first, named.lines.end), request.line_count, named)
 
-    def _part_of_huge(self, path: str, wanted: LineRange | None, request: GetRequest) -> ReadResult:
-        start = request.from_line or (wanted.start if wanted else 1)
-        most = request.line_count or MOST_LINES
-        if request.from_line is None and wanted is not None:
-            most = min(most, wanted.end - wanted.start + 1)
-        part = self._corpus.read_lines(path, start, most + 1, 4 * MOST_CHARACTERS + 8)
-        if part is None:
+    def _characters(self, path: str, text: Text, where: LineRange, named: Named | None) -> ReadResult:
+        start, end = where.chars or (0, 0)
+        part = text.characters(where.start, start, end)
+        if not part:
             return NOT_FOUND
-        body = self._bounded(part, most)
-        more = len(part) > len(body)
-        return self._found(
-            path, start, body, more and (wanted is None or request.from_line is not None), None
-        )
+        cut = cut_utf16(part, MOST_CHARACTERS)
+        shown = LineRange(where.start, where.start, (start, start + len(cut)))
+        return self._found(path, shown, cut, self._shown(path, shown, text), named, cut != part)
 
-    def _answer(
+    def _lines(
         self,
         path: str,
-        lines: Sequence[str],
-        span: tuple[int, int],
+        text: Text,
+        span: tuple[int, int | None],
         line_count: int | None,
-        chars: tuple[int, int] | None,
-        named: tuple[str, tuple[int, int]] | None,
+        named: Named | None,
     ) -> ReadResult:
         first, last = span
-        if chars is not None:
-            if chars[1] > len(lines[first - 1]):
-                return NOT_FOUND
-            text = lines[first - 1][chars[0] : chars[1]]
-            return self._found(path, first, [text], False, named, chars)
-        asked = last if line_count is None else min(last, first + line_count - 1)
-        body = self._bounded(lines[first - 1 : asked], line_count or MOST_LINES)
-        more = first + len(body) - 1 < asked or (line_count is not None and asked < last)
-        return self._found(path, first, body, more, named)
+        count = MOST_LINES if line_count is None else line_count
+        if last is not None:
+            count = min(count, last - first + 1)
+        part = text.part(first, count + 1) if count > 0 else ()
+        body = _bounded(part[:count])
+        if not body:
+            return self._empty(path, first if named is None else first - named.moved)
+        joined = "\n".join(body)
+        cut = cut_utf16(joined, MOST_CHARACTERS)
+        following = first + len(body)
+        # A line that was cut may be all that was read of a huge file.
+        goes_on = len(part) > len(body) or (cut != joined and bool(text.part(following, 1)))
+        more = goes_on and (last is None or following <= last)
+        shown = LineRange(first, following - 1, None if cut == joined else (0, len(cut)))
+        exact = self._shown(path, shown, text)
+        return self._found(path, shown, cut, exact, named, cut != joined, following if more else None)
 
-    def _bounded(self, lines: Sequence[str], most_lines: int) -> list[str]:
-        body: list[str] = []
-        size = 0
-        for line in lines[:most_lines]:
-            size += utf16_length(line) + (1 if body else 0)
-            if size > MOST_CHARACTERS and body:
-                break
-            body.append(line)
-        return body
+    def _shown(self, path: str, shown: LineRange, text: Text) -> Reference:
+        """The name of what is given, exact unless it is part of a line of which the rest is not here."""
+        lines = text.part(shown.start, shown.end - shown.start + 1)
+        exact = isinstance(text, Whole) or shown.chars is None
+        return Reference(
+            provider_id=self._provider_id,
+            id=path,
+            fragment=format_fragment(shown),
+            revision=revision(lines) if exact else None,
+        )
+
+    def _empty(self, path: str, first: int) -> Found:
+        reference = Reference(provider_id=self._provider_id, id=path)
+        return Found(reference=reference, text="", from_line=first, line_count=0)
 
     def _found(
         self,
         path: str,
-        first: int,
-        body: Sequence[str],
-        more: bool,
-        named: tuple[str, tuple[int, int]] | None,
-        chars: tuple[int, int] | None = None,
+        shown: LineRange,
+        text: str,
+        exact: Reference,
+        named: Named | None,
+        cut: bool,
+        following: int | None = None,
     ) -> Found:
-        text = "\n".join(body)
-        cut = cut_utf16(text, MOST_CHARACTERS)
-        if not body:
-            return Found(
-                reference=Reference(provider_id=self._provider_id, id=path),
-                text="",
-                from_line=first,
-                line_count=0,
+        reference = exact
+        # What a revision named is what the answer is of, unless both are parts of one line.
+        if named is not None and (shown.chars is None or named.lines.start != named.lines.end):
+            reference = msgspec.structs.replace(
+                exact, fragment=format_fragment(named.lines), revision=named.name
             )
-        shown = LineRange(first, first + len(body) - 1, chars)
-        if chars is None and cut != text:  # one line over the bound: say which part of it this is
-            shown = LineRange(first, first, (0, len(cut)))
-        if named is None:
-            reference = Reference(
-                provider_id=self._provider_id,
-                id=path,
-                fragment=format_fragment(shown),
-                revision=revision(body) if chars is None else None,
-            )
-        else:
-            reference = Reference(
-                provider_id=self._provider_id,
-                id=path,
-                fragment=format_fragment(LineRange(*named[1], chars)),
-                revision=named[0],
-            )
+        moved = named.moved if named is not None else 0
         return Found(
             reference=reference,
-            text=cut,
+            text=text,
             citations=(
                 Citation(
                     label=label(path, shown),
-                    reference=reference,
+                    reference=exact if shown.chars is not None else reference,
                     start_line=shown.start,
                     end_line=shown.end,
                 ),
             ),
-            truncated=more or cut != text,
-            from_line=first,
-            line_count=len(body),
-            next_from=first + len(body) if more and cut == text else None,
+            truncated=cut or following is not None,
+            from_line=shown.start - moved,
+            line_count=shown.end - shown.start + 1,
+            next_from=None if following is None else following - moved,
         )
+
+
+def _bounded(lines: Sequence[str]) -> list[str]:
+    body: list[str] = []
+    size = 0
+    for line in lines:
+        size += utf16_length(line) + (1 if body else 0)
+        if size > MOST_CHARACTERS and body:
+            break
+        body.append(line)
+    return body

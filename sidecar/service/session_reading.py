@@ -22,6 +22,7 @@ from sidecar.domain.memory import (
 from sidecar.domain.sessions import TranscriptAuthoriser
 from sidecar.index.agent_index import AgentIndex
 from sidecar.index.entries import DocumentEntry
+from sidecar.service.bounds import MOST_CHARACTERS, MOST_LINES, chosen
 from sidecar.service.session_shelf import SessionShelf
 from sidecar.service.session_windows import places_of, revision_of, session_hit
 from sidecar.service.transcript_documents import facts_of
@@ -31,8 +32,6 @@ from sidecar.text.lines import cut_utf16, utf16_length
 from sidecar.text.transcript_names import identity_of
 from sidecar.text.transcripts import Rendered
 
-MOST_LINES = 120
-MOST_CHARACTERS = 12_000
 NOT_FOUND = NotFound()
 
 
@@ -64,10 +63,7 @@ class SessionReader:
             return self._named(reference, wanted, chunks, request)
         if wanted is not None and wanted.end > facts_of(chunks[-1]).last_line:
             return NOT_FOUND
-        chars = None if wanted is None or request.from_line is not None else wanted.chars
-        first, last = (1, None) if wanted is None else (wanted.start, wanted.end)
-        if request.from_line is not None:
-            first, last = request.from_line, None
+        first, last, chars = chosen(wanted, request.from_line)
         if chars is not None and last is not None:
             return self._characters(reference.id, chunks, LineRange(first, last, chars), None)
         return self._read(reference.id, chunks, first, last, request.line_count, None)
@@ -142,11 +138,12 @@ class SessionReader:
         if len(records) != 1 or records[0] is None or wanted.chars is None:
             return NOT_FOUND
         record, (start, end) = records[0], wanted.chars
-        if end > len(record.text):
+        part = record.text[start:end]
+        if not part:
             return NOT_FOUND
-        text = cut_utf16(record.text[start:end], MOST_CHARACTERS)
+        text = cut_utf16(part, MOST_CHARACTERS)
         shown = LineRange(record.line, record.line, (start, start + len(text)))
-        return self._found(path, [record], text, shown, named, truncated=start + len(text) < end)
+        return self._found(path, [record], text, shown, named, truncated=text != part)
 
     def _read(
         self,
@@ -179,7 +176,14 @@ class SessionReader:
             size += length
         if not held:
             empty = Reference(provider_id=self._provider_id, id=path)
-            return Found(reference=empty, text="", from_line=first, line_count=0, next_from=following)
+            return Found(
+                reference=empty,
+                text="",
+                from_line=first,
+                line_count=0,
+                truncated=following is not None,
+                next_from=following,
+            )
         whole = "\n".join(record.text for record in held)
         text = cut_utf16(whole, MOST_CHARACTERS)
         chars = (0, len(text)) if text != whole else None
@@ -198,19 +202,21 @@ class SessionReader:
         truncated: bool,
         following: int | None = None,
     ) -> Found:
-        reference = named or Reference(
+        exact = Reference(
             provider_id=self._provider_id,
             id=path,
             fragment=format_fragment(shown),
             revision=revision_of(records),
         )
+        cut = shown.chars is not None
+        reference = exact if named is None or (cut and named.revision == exact.revision) else named
         return Found(
             reference=reference,
             text=text,
             citations=(
                 Citation(
                     label=label(path, shown),
-                    reference=reference,
+                    reference=exact if cut else reference,
                     start_line=shown.start,
                     end_line=shown.end,
                 ),

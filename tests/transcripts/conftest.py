@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-# Makes `transcript_follower` importable for the tests of this folder.
+# Makes `transcript_follower`, and `reads` of the notes' tests, importable for the tests of this folder.
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "service"))
 
 
 def said(role: str, content: object, **more: object) -> dict[str, object]:

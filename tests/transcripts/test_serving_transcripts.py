@@ -213,8 +213,8 @@ async def test_bounds_count_physical_lines_and_say_where_to_go_on(served: Any) -
 
 @pytest.mark.parametrize(
     "change",
-    [{"revision": "0" * 40}, {"fragment": "L1-L3"}, {"fragment": "L2-L99"}, {"fragment": "L5-L5@c0-99999"},
-     {"fragment": "nonsense"}],
+    [{"revision": "0" * 40}, {"fragment": "L1-L3"}, {"fragment": "L2-L99"},
+     {"fragment": "L5-L5@c99999-100000"}, {"fragment": "nonsense"}],
 )  # fmt: skip
 async def test_a_reference_that_names_other_text_is_not_found(served: Any, change: dict[str, str]) -> None:
     await served.service.ready()
