@@ -78,8 +78,8 @@ SEARCH_V2 = (
 )
 FILTERS = (
     Rule(("path",), kinds.text_up_to(512), "path must be a pattern of at most 512 characters"),
-    Rule(("since",), kinds.DAY, "since must be a day, YYYY-MM-DD"),
-    Rule(("until",), kinds.DAY, "until must be a day, YYYY-MM-DD"),
+    Rule(("since",), kinds.DAY, "since must be a day of the calendar, YYYY-MM-DD"),
+    Rule(("until",), kinds.DAY, "until must be a day of the calendar, YYYY-MM-DD"),
 )
 MAX_CHARS = Rule(("maxChars",), kinds.POSITIVE, "maxChars must be a positive integer")
 NOTES = (
