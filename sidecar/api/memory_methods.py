@@ -19,6 +19,7 @@ from sidecar.domain.errors import (
 from sidecar.domain.file_shaped import FileSearch
 from sidecar.domain.memory import Note
 from sidecar.domain.provider import MemoryProvider, Purpose
+from sidecar.domain.why import Why, WhyRequest
 from sidecar.policy.access import Deny
 from sidecar.policy.legacy import read_through_legacy
 from sidecar.policy.roster import Subject, resolve_agent, visible_agents
@@ -47,6 +48,10 @@ class ServedAgent(Protocol):
 
     def notes(self, after: str, most: int) -> list[Note] | None:
         """Notes behind a path, in order of their paths; None where the provider has no files."""
+        ...
+
+    async def why(self, asked: WhyRequest) -> Why | None:
+        """The verdict on a line; None where the provider has no files."""
         ...
 
     async def refresh(self, *, rebuild: bool, purge: bool) -> dict[str, object]:
@@ -78,6 +83,7 @@ class MemoryMethods:
             "sidecar.explain": Method(handler=self.explain),
             "sidecar.search": Method(handler=self.bounded_search),
             "sidecar.notes": Method(handler=self.notes),
+            "sidecar.why": Method(handler=self.why),
             "sidecar.refresh": Method(handler=self.refresh),
         }
 
@@ -147,6 +153,20 @@ class MemoryMethods:
         if found is None:
             raise CapabilityUnsupported("memory provider does not list its notes")
         return {"agentId": agent_id, **encode.notes(found, asked.limit)}
+
+    async def why(self, call: Call) -> Payload:
+        """`sidecar.why`: why a line of a note is found by a query, or is not."""
+        asked = params.why(call.params)
+        agent_id = self._resolve(call, asked.agent, "memory provider")
+        agent = self._agents[agent_id]
+        call.context.assert_current()
+        if isinstance(read_through_legacy(call.context.authority), Deny):
+            raise AccessDenied(f"{agent.provider.provider_id}: memory access denied")
+        found = await agent.why(asked.request)
+        if found is None:
+            raise CapabilityUnsupported("memory provider does not explain its notes")
+        call.context.assert_current()
+        return {"agentId": agent_id, **encode.why(found)}
 
     async def get(self, call: Call) -> Payload:
         """`memory.get`."""

@@ -97,7 +97,7 @@ def params_of(value: object) -> Params:
 
 
 def bare_params(body: bytes) -> Params:
-    """The params object that is a body by itself; raises `InvalidRequest` for an empty body or another value."""
+    """The params object that is a body by itself; raises `InvalidRequest` for anything else."""
     value = decode_json(body) if body.strip() else None
     if not isinstance(value, dict):
         raise InvalidRequest("the body must be the params, an object; {} where there are none")

@@ -98,6 +98,15 @@ GET = (
     Rule(("from",), kinds.POSITIVE, "from must be a positive integer"),
     Rule(("lines",), kinds.POSITIVE, "lines must be a positive integer"),
 )
+WHY = (
+    Rule(("path",), kinds.TEXT, "path must be a non-empty string", required=True),
+    Rule(("line",), kinds.POSITIVE, "line must be a positive integer"),
+    Rule(
+        ("activeProjectKeys",),
+        kinds.list_of(kinds.TEXT, most=64),
+        "activeProjectKeys must be an array of at most 64 non-empty strings",
+    ),
+)
 CANCEL = (Rule(("id",), kinds.TEXT, "id must be a non-empty string", required=True),)
 AGENT_V2 = (Rule(("agentId",), kinds.TEXT, "agentId must be a non-empty string"),)
 REFRESH = (
