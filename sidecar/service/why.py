@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from sidecar.corpus import rules
 from sidecar.corpus.scan import Corpus
 from sidecar.domain.corpus import Annotations, Skipped, SourceFile
 from sidecar.domain.errors import CorpusError
@@ -73,18 +74,23 @@ class WhyService:
                 asked, "not-indexed", "it names a transcript, and only notes are explained",
                 "search with --source sessions",
             )  # fmt: skip
-        reason = self._corpus.why_absent(asked.path) if skipped is None else skipped.reason
-        hint = self._hint(asked.path) if skipped is None or skipped.hint is None else skipped.hint
-        if skipped is not None and skipped.reason == "duplicate":
-            return _verdict(asked, "not-indexed", f"duplicate: {hint}", "ask about that name")
-        return _verdict(asked, "not-indexed", _SPOKEN.get(reason, reason), remedy(reason, hint))
+        above = self._passed_over(asked.path)
+        known = skipped or above
+        if known is None:
+            reason = self._corpus.why_absent(asked.path)
+            return _verdict(asked, "not-indexed", _SPOKEN.get(reason, reason), remedy(reason))
+        if known.reason == rules.DUPLICATE:
+            return _verdict(asked, "not-indexed", f"duplicate: {known.hint}", "ask about that name")
+        hint = known.hint if above is None or known.hint is not None else above.hint
+        spoken = _SPOKEN.get(known.reason, known.reason)
+        return _verdict(asked, "not-indexed", spoken, remedy(known.reason, hint))
 
-    def _hint(self, path: str) -> str | None:
-        """What the last scan said about the path or a folder above it."""
+    def _passed_over(self, path: str) -> Skipped | None:
+        """What the last scan left out that the path names or lies below."""
         scan = self._indexer.last_scan
         for item in scan.skipped if scan is not None else ():
-            if item.hint is not None and (path == item.path or path.startswith(f"{item.path}/")):
-                return item.hint
+            if path == item.path or path.startswith(f"{item.path}/"):
+                return item
         return None
 
     async def _not_indexed_yet(self, asked: WhyRequest) -> Why:

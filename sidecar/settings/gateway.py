@@ -74,8 +74,8 @@ def agents_of(value: object) -> tuple[GatewayAgent, ...]:
         )
     if found:
         return tuple(found.values())
-    given = defaults.get("workspace")
-    workspace = given if isinstance(given, str) and given.strip() else None
+    usual = defaults.get("workspace")
+    workspace = usual if isinstance(usual, str) and usual.strip() else None
     return (GatewayAgent(id=DEFAULT_AGENT, workspace=workspace, default=True, extra_paths=tuple(common)),)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,12 @@ import pytest
 
 NOTES = {
     "MEMORY.md": "# Memory\n\n- The lantern hangs in the barn. <!-- project: host/farm -->\n"
-    "- The lantern oil is red. <!-- project -->\n",
+    "- The lantern oil is red. <!-- project: -->\n",
     "memory.md": "lantern\n",
     "AGENTS.md": "lantern\n",
-    "memory/loud.md": "".join(f"- lantern lantern lantern number {number}\n" for number in range(300)),
-    "memory/weak.md": "# Walk\n\nA long day with rain and mud; near the end of it somebody also carried some "
-    "lantern, though nobody cared much for it at all.\n",
+    "memory/strong.md": "The granite obelisk stands behind the old windmill near the river.\n",
+    "memory/weak.md": "# Walk\n\nA long day with rain and mud, and at the end of it all somebody "
+    "said that a windmill could be sold, though nobody cared much for that at all.\n",
     "memory/other.md": "The tent poles are in the cellar.\n",
     "memory/old.MD": "lantern\n",
     "memory/list.txt": "lantern\n",
@@ -68,12 +69,15 @@ async def test_a_line_that_is_found_is_named_with_its_rank(service: Any) -> None
 
 
 async def test_a_line_below_the_cut_is_told_what_would_show_it(service: Any) -> None:
-    found = await why(service, "memory/weak.md", 3, query="walk lantern barn rope")
-    assert found["verdict"] in ("below-cut", "found")
-    far = await why(service, "memory/loud.md", 299)
-    assert far["verdict"] == "below-cut"
-    assert "weak" in far["reason"] or "others come before it" in far["reason"]
-    assert far["action"]
+    query = "granite obelisk behind the old windmill near the river"
+    found = await why(service, "memory/weak.md", 3, query=query)
+    assert (found["verdict"], found["rank"]) == ("below-cut", 2)
+    assert found["score"] < found["best"]
+    asked = re.fullmatch(r"ask with --min-score (\S+) --max-results (\d+)", found["action"])
+    assert asked is not None, found
+    page = await service.search(query, minScore=float(asked[1]), maxResults=int(asked[2]))
+    assert [hit["reference"]["id"] for hit in page["hits"]] == ["memory/strong.md", "memory/weak.md"]
+    assert [hit["reference"]["id"] for hit in (await service.search(query))["hits"]] == ["memory/strong.md"]
 
 
 async def test_a_line_without_any_word_of_the_query_does_not_match(service: Any) -> None:
