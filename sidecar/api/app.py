@@ -168,8 +168,7 @@ class _Routes:
     async def rpc_method(self, request: web.Request) -> web.Response:
         frame_id = str(uuid.uuid4())
         try:
-            body = await read_json_body(request, self._arriving)
-            params = frames.params_of(frames.decode_json(body) if body.strip() else None)
+            params = frames.bare_params(await read_json_body(request, self._arriving))
             frame = frames.RequestFrame(id=frame_id, method=request.match_info["method"], params=params)
             return await self._answer(request, frame)
         except SidecarError as error:

@@ -19,6 +19,7 @@ from sidecar.domain.errors import (
 from sidecar.domain.file_shaped import FileSearch
 from sidecar.domain.memory import Note
 from sidecar.domain.provider import MemoryProvider, Purpose
+from sidecar.domain.why import Why, WhyRequest
 from sidecar.policy.roster import Subject, resolve_agent, visible_agents
 from sidecar.service.binding import DEADLINES, BoundHandle, Deadlines, Gate, open_bound
 from sidecar.service.decisions import Decisions
@@ -58,6 +59,10 @@ class ServedAgent(Protocol):
         """Notes behind a path, in order of their paths; None where the provider has no files."""
         ...
 
+    async def why(self, asked: WhyRequest) -> Why | None:
+        """The verdict on a line; None where the provider has no files."""
+        ...
+
     async def refresh(self, *, rebuild: bool, purge: bool) -> dict[str, object]:
         """One scan to completion; counts."""
         ...
@@ -88,6 +93,7 @@ class MemoryMethods:
             "sidecar.explain": Method(handler=self.explain),
             "sidecar.search": Method(handler=self.bounded_search),
             "sidecar.notes": Method(handler=self.notes),
+            "sidecar.why": Method(handler=self.why),
             "sidecar.refresh": Method(handler=self.refresh),
         }
 
@@ -158,6 +164,21 @@ class MemoryMethods:
         if found is None:
             raise CapabilityUnsupported("memory provider does not list its notes")
         return {"agentId": agent_id, **encode.notes(found, asked.limit)}
+
+    async def why(self, call: Call) -> Payload:
+        """`sidecar.why`: why a line of a note is found by a query, or is not."""
+        asked = params.why(call.params)
+        agent_id = self._resolve(call, asked.agent, "memory provider")
+        agent = self._agents[agent_id]
+        call.context.assert_current()
+        denied = agent.decisions.denied("get", call.context, method="why")
+        if denied is not None:
+            raise AccessDenied(f"{agent.provider.provider_id}: memory access denied: {denied}")
+        found = await agent.why(asked.request)
+        if found is None:
+            raise CapabilityUnsupported("memory provider does not explain its notes")
+        call.context.assert_current()
+        return {"agentId": agent_id, **encode.why(found)}
 
     async def get(self, call: Call) -> Payload:
         """`memory.get`."""

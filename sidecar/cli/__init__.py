@@ -11,14 +11,19 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from sidecar import __version__
+from sidecar.cli.check import check
+from sidecar.cli.completion import completion
 from sidecar.cli.configuration import config
 from sidecar.cli.doctor import doctor
 from sidecar.cli.export import export
+from sidecar.cli.init import init
 from sidecar.cli.mcp import mcp
-from sidecar.cli.memory import get, search, status
+from sidecar.cli.memory import get, search
 from sidecar.cli.options import shared
 from sidecar.cli.output import note
 from sidecar.cli.service import index, serve, token
+from sidecar.cli.status import status
+from sidecar.cli.why import why
 from sidecar.domain.errors import SidecarError
 
 FAILED = 2
@@ -56,11 +61,16 @@ class OneLineErrors(click.Group):
 @click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="memory-sidecar")
 @shared
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Memory search beside an agent, over its Markdown workspace, which is only ever read."""
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False  # commands inherit it; without it colour goes to terminals alone
 
 
-for _command in (serve, index, search, get, status, doctor, token, config, export, mcp):
+for _command in (
+    serve, init, index, search, get, why, check, status, doctor, token, config, export, mcp, completion,
+):  # fmt: skip
     cli.add_command(_command)
 
 

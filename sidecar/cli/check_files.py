@@ -9,7 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sidecar.cli.finding import Finding, error, fine, warning
+from sidecar.corpus import rules
+from sidecar.corpus.rules import ExtraPath
+from sidecar.corpus.scan import Corpus
 from sidecar.domain.errors import StateError
+from sidecar.service.advice import remedy
 from sidecar.settings.load import Loaded
 from sidecar.settings.model import AgentSettings, expand, watched_roots
 from sidecar.settings.state import refuse_inside
@@ -55,71 +59,42 @@ def _named_by(loaded: Loaded, agent: AgentSettings) -> str:
 
 
 def _check_notes(check: str, agent: AgentSettings, place: Path, *, home: Path) -> Iterator[Finding]:
-    found = False
+    """What a scan passes over, by the scan itself, so that doctor and status cannot disagree."""
     names = {entry.name for entry in os.scandir(place)}
     if "MEMORY.md" not in names and not (place / "memory").is_dir():
-        found = True
         yield warning(
             check, f"{place} holds neither MEMORY.md nor memory/", "check that this is the agent's workspace"
         )
-    if "memory.md" in names:
-        found = True
-        action = "merge it into MEMORY.md" if "MEMORY.md" in names else "rename it to MEMORY.md"
-        yield warning(check, "memory.md in lower case is not indexed", action)
-    links, unreadable = _odd_entries(place)
-    if links:
-        found = True
-        target = os.path.realpath(links[0])
-        yield warning(
-            check,
-            f"links are not followed below a workspace: {_some(links, place)}",
-            f'add "{target}" to extra_paths of agents.{agent.id}',
-        )
-    if unreadable:
-        found = True
+    extra = [ExtraPath(extra.path, extra.pattern) for extra in agent.extra_paths]
+    scan = Corpus(place, extra, agent.exclude).scan()
+    for item in scan.unreadable:
         yield error(
-            check,
-            f"cannot be read by this user: {_some(unreadable, place)}",
-            f"chmod u+rX {unreadable[0]}",
+            check, f"{item.path} cannot be read ({item.reason})", remedy(item.reason) or "read the log"
         )
-    for extra in agent.extra_paths:
-        path = expand(extra.path, home=home, below=place)
-        if not path.exists():
-            found = True
+    advised: dict[tuple[str, str], list[str]] = {}
+    for item in scan.skipped:
+        action = remedy(item.reason, item.hint)
+        if item.reason == rules.MISSING:
+            missing = next(e.path for e in agent.extra_paths if _named(place, e.path, item.path, home))
             yield warning(
-                check, f"extra path {extra.path} does not exist", f"create {path} or remove the entry"
-            )
-    if not found:
-        yield fine(check, f"{place} is readable")
+                check, f"extra path {missing} does not exist",
+                f"create {expand(missing, home=home, below=place)} or remove the entry",
+            )  # fmt: skip
+        elif action is not None:
+            advised.setdefault((item.reason, action), []).append(item.path)
+    for (reason, action), paths in advised.items():
+        level = error if reason in rules.UNKNOWN_STATE else warning
+        yield level(check, f"not indexed ({reason}): {_some(paths)}", action)
+    yield fine(check, f"{place} is readable, {len(scan.files)} notes")
 
 
-def _odd_entries(place: Path) -> tuple[list[Path], list[Path]]:
-    """Links and unreadable entries where notes are looked for."""
-    links: list[Path] = []
-    unreadable: list[Path] = []
-    for name in ("MEMORY.md", "USER.md", "memory"):
-        _sort_entry(place / name, links, unreadable)
-    memory = place / "memory"
-    if memory.is_symlink():
-        return links, unreadable
-    for folder, folders, files in os.walk(memory):
-        for name in folders:
-            _sort_entry(Path(folder, name), links, unreadable)
-        for name in files:
-            if name.endswith(".md"):
-                _sort_entry(Path(folder, name), links, unreadable)
-    return links, unreadable
+def _named(place: Path, configured: str, shown: str, home: Path) -> bool:
+    """Whether a configured extra path is the one that a scan shows by this name."""
+    return os.path.normpath(expand(configured, home=home, below=place)) == os.path.normpath(place / shown)
 
 
-def _sort_entry(path: Path, links: list[Path], unreadable: list[Path]) -> None:
-    if path.is_symlink():
-        links.append(path)
-    elif path.exists() and not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
-        unreadable.append(path)
-
-
-def _some(paths: list[Path], below: Path) -> str:
-    named = ", ".join(str(path.relative_to(below)) for path in paths[:_MOST_NAMED])
+def _some(paths: list[str]) -> str:
+    named = ", ".join(paths[:_MOST_NAMED])
     more = len(paths) - _MOST_NAMED
     return f"{named} and {more} more" if more > 0 else named
 

@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import errno
 import os
+import resource
 import socket
 import sys
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,9 @@ from sidecar.domain.errors import SettingsError, SidecarError
 from sidecar.settings.load import Loaded
 from sidecar.settings.model import EmbeddingSettings, Settings, is_loopback, watched_roots
 from sidecar.settings.state import lock_holder, read_endpoint
-from sidecar.settings.tokens import generated_tokens, read_secret
+from sidecar.settings.tokens import client_secret, generated_tokens, read_secret
+
+LEAST_OPEN_FILES = 256
 
 _WATCH_LIMITS = ("/proc/sys/fs/inotify/max_user_watches", "/proc/sys/user/max_inotify_watches")
 
@@ -152,6 +155,46 @@ def _token_action(message: str, variable: str | None) -> str:
     return (
         "chmod 600 the file" if "others" in message else "put a random secret of 32 characters into the file"
     )
+
+
+def check_service(loaded: Loaded) -> Iterator[Finding]:
+    """Whether the process that holds the state directory answers; nothing where none holds it."""
+    check, settings = "service", loaded.settings
+    holder = lock_holder(settings.state_dir)
+    if holder is None:
+        yield fine(check, "none is running; memory-sidecar serve starts it")
+        return
+    from sidecar.client import ServiceUnreachable, discover
+
+    async def asked() -> Finding:
+        client = await discover(settings.state_dir, lambda: client_secret(settings, agent=loaded.agent))
+        if client is None:
+            return fine(check, f"process {holder} holds the state directory and does not serve")
+        async with client:
+            await client.require_alive()
+        return fine(check, f"process {holder} answers")
+
+    try:
+        yield asyncio.run(asked())
+    except ServiceUnreachable as failure:
+        yield error(
+            check, f"process {holder} holds the state directory, but {failure.message}",
+            f"end process {holder} and start the service again",
+        )  # fmt: skip
+    except SidecarError as failure:
+        yield error(check, failure.message, "correct [[tokens]], or the owner of the state directory")
+
+
+def check_limits() -> Iterator[Finding]:
+    """Whether a service may open as many files as it needs."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < LEAST_OPEN_FILES:
+        yield warning(
+            "limits", f"a process may open {soft} files, {LEAST_OPEN_FILES} are needed at times",
+            f"raise it: ulimit -n {4 * LEAST_OPEN_FILES}",
+        )  # fmt: skip
+    else:
+        yield fine("limits", f"a process may open {soft} files")
 
 
 def check_port(settings: Settings) -> Iterator[Finding]:

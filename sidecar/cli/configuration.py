@@ -48,7 +48,8 @@ def _toml(value: object) -> str:
 def check(ctx: click.Context, file: str | None) -> int:
     """Check FILE, or --config.
 
-    Judges the file by itself, without the environment, and exits 2 where `serve` would refuse it.
+    Judges the file by itself, without the environment, and exits 2 where `serve` would refuse it. A workspace
+    that is not on this machine is a warning.
     """
     flags = flags_of(ctx)
     chosen = file or flags.config or os.environ.get(f"{ENV_PREFIX}CONFIG")
@@ -60,7 +61,11 @@ def check(ctx: click.Context, file: str | None) -> int:
     for agent in loaded.settings.agents.values():
         key = f"agents.{agent.id}.workspace"
         if agent.workspace is not None and loaded.origins.get(key) == str(loaded.config_file):
-            refuse_missing_folder(agent.workspace, f"{loaded.config_file}: {key}", given=True)
+            # The file is sound all the same: the folder may be that of another machine.
+            try:
+                refuse_missing_folder(agent.workspace, f"{loaded.config_file}: {key}", given=True)
+            except SettingsError as refusal:
+                note(f"warning: {refusal.message}")
     for warning in loaded.warnings:
         note(f"warning: {warning}")
     if loaded.config_file is None:

@@ -9,10 +9,17 @@ from pathlib import Path
 import click
 
 from sidecar.cli.check_files import check_state, check_transcripts, check_workspaces
-from sidecar.cli.check_system import check_embeddings, check_port, check_tokens, check_watch
+from sidecar.cli.check_system import (
+    check_embeddings,
+    check_limits,
+    check_port,
+    check_service,
+    check_tokens,
+    check_watch,
+)
 from sidecar.cli.finding import Finding, error, fine, worst
 from sidecar.cli.options import listening, loaded_of, shared
-from sidecar.cli.output import print_json, printable
+from sidecar.cli.output import action_line, print_json, printable
 from sidecar.domain.errors import SettingsError
 from sidecar.settings.load import Loaded
 
@@ -44,7 +51,7 @@ def doctor(ctx: click.Context, as_json: bool) -> int:
         word = click.style(f"{finding.level:<8}", fg=_COLOURS[finding.level])
         click.echo(f"{word}{printable(f'{finding.check}: {finding.message}')}")
         if finding.action is not None:
-            click.echo(f"        -> {printable(finding.action)}")
+            click.echo(f"      {action_line(finding.action)}")
     return EXIT_CODES[level]
 
 
@@ -56,6 +63,8 @@ def examine(loaded: Loaded) -> Iterator[Finding]:
     yield from check_workspaces(loaded, home=home)
     yield from check_transcripts(loaded)
     yield from check_state(loaded, home=home)
+    yield from check_service(loaded)
+    yield from check_limits()
     yield from check_watch(loaded, home=home)
     yield from check_embeddings(loaded, os.environ)
     yield from check_tokens(loaded, os.environ)

@@ -1,19 +1,15 @@
-"""`search`, `get` and `status`: one method call, printed (spec §2)."""
+"""`search` and `get`: one method call, printed (spec §2)."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
-
 import click
 
-from sidecar.cli.caller import Payload, chosen_agent, chosen_agents, open_caller
+from sidecar.cli.asking import ask
+from sidecar.cli.caller import Payload, chosen_agent
 from sidecar.cli.options import loaded_of, shared
-from sidecar.cli.output import note, print_hits, print_json, print_status, print_text
-from sidecar.settings.load import Loaded
+from sidecar.cli.output import note, print_hits, print_json, print_text
 from sidecar.text.naming import split_name
 
-EXIT_CODES = {"ready": 0, "degraded": 1, "unavailable": 2}
 NOT_FOUND = 1
 _FLAGS = {"path": "--path", "since": "--since", "until": "--until", "maxChars": "--max-chars"}
 
@@ -76,7 +72,7 @@ def search(
         params["sources"] = list(dict.fromkeys(sources))
     params |= asked
     method = "sidecar.explain" if explain else "sidecar.search" if asked else "memory.search"
-    payload = _call(loaded, method, params)
+    payload = ask(loaded, method, params)
     if as_json:
         print_json(payload)
     else:
@@ -115,7 +111,7 @@ def get(
         params["from"] = from_line
     if line_count is not None:
         params["lines"] = line_count
-    payload = _call(loaded, "memory.get", params)
+    payload = ask(loaded, "memory.get", params)
     found = payload.get("status") == "ok"
     if as_json:
         print_json(payload)
@@ -126,45 +122,7 @@ def get(
     return 0 if found else NOT_FOUND
 
 
-@click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print the payload as JSON; a list for several agents.")
-@shared
-@click.pass_context
-def status(ctx: click.Context, as_json: bool) -> int:
-    """Say how the memory is.
-
-    Exits 0 when ready, 1 when degraded, 2 when unavailable.
-    """
-    loaded = loaded_of(ctx)
-    payloads = asyncio.run(_statuses(loaded))
-    if as_json:
-        print_json(payloads[0] if len(payloads) == 1 else payloads)
-    else:
-        for payload in payloads:
-            print_status(payload)
-    return max(EXIT_CODES.get(str(payload.get("status")), 2) for payload in payloads)
-
-
 def reference_of(identifier: str) -> dict[str, object]:
     """`id` and, if lines are named, `fragment`, as `text/naming.py` splits them."""
     path, fragment = split_name(identifier)
     return {"id": path} if fragment is None else {"id": path, "fragment": fragment}
-
-
-def _call(loaded: Loaded, method: str, params: Mapping[str, object]) -> Payload:
-    async def ask() -> Payload:
-        async with open_caller(loaded) as caller:
-            return await caller.call(method, params)
-
-    return asyncio.run(ask())
-
-
-async def _statuses(loaded: Loaded) -> list[Payload]:
-    from sidecar.client import SidecarClient  # brings aiohttp, which `--help` does not need
-
-    async with open_caller(loaded) as caller:
-        if not isinstance(caller, SidecarClient):
-            note("no service is running on this state directory; the index itself was opened")
-        return [
-            await caller.call("memory.status", {"agentId": agent_id}) for agent_id in chosen_agents(loaded)
-        ]

@@ -49,8 +49,8 @@ def print_hits(
             for line in _explanation(hit):
                 click.echo(f"    {printable(line)}")
         click.echo()
-    if not found and terminal:
-        note("no results")
+    if not found:
+        note("no results; `memory-sidecar why PATH[:LINE] QUERY` says why a note is not found")
     if payload.get("truncated") is True:
         note("more was found than --max-chars allows")
     if isinstance(payload.get("warning"), str):
@@ -111,14 +111,9 @@ def print_text(payload: Mapping[str, object], text: str) -> None:
         note(f"truncated: continue with --from {following}" if following else "truncated")
 
 
-def print_status(payload: Mapping[str, object]) -> None:
-    """One agent's health with its details, indented."""
-    message = payload.get("message")
-    tail = f": {message}" if message else ""
-    head = f"{payload.get('agentId')}: {payload.get('status')} ({payload.get('providerId')}){tail}"
-    click.echo(printable(head))
-    for key, value in flat(payload.get("details") or {}):
-        click.echo(printable(f"  {key}: {value}"))
+def action_line(action: str) -> str:
+    """The one thing to do, under what it is about."""
+    return f"  {click.style('->', fg='cyan')} {printable(action)}"
 
 
 def print_counts(payload: Mapping[str, object]) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from sidecar.corpus import opening, rules
+from sidecar.corpus.absence import absence
 from sidecar.corpus.locating import locate
 from sidecar.corpus.opening import stamp_of
 from sidecar.corpus.readable import Readable, readable
@@ -81,6 +82,10 @@ class Corpus:
                 return self._unless_duplicate(found)
             skipped = skipped or found
         return skipped
+
+    def why_absent(self, path: str) -> str:
+        """Why `look` gives None, by the path's name alone, as `absence.absence`."""
+        return absence(self._roots, path)
 
     def _unless_duplicate(self, file: SourceFile) -> SourceFile | Skipped:
         first = self._duplicates.get(file.path)

@@ -39,7 +39,7 @@ def _check(name: str, arguments: Arguments) -> None:
     error = best_match(_VALIDATORS[name].iter_errors(arguments))
     if error is not None:
         place = ".".join(str(step) for step in error.absolute_path)
-        wrong = "must be a day, YYYY-MM-DD" if error.validator == "pattern" else error.message
+        wrong = "must be a day of the calendar, YYYY-MM-DD" if error.validator == "pattern" else error.message
         raise InvalidRequest(f"{place}: {wrong}"[:300] if place else wrong[:300])
 
 

@@ -16,6 +16,7 @@ from sidecar.corpus.watch import Watcher
 from sidecar.domain.errors import SettingsError, SidecarError
 from sidecar.domain.memory import Note
 from sidecar.domain.session_rows import NO_ROWS, SessionRows
+from sidecar.domain.why import Why, WhyRequest
 from sidecar.embedding.guarded import GuardedEmbedder
 from sidecar.index.agent_index import AgentIndex
 from sidecar.index.entries import DocumentEntry
@@ -37,6 +38,7 @@ from sidecar.service.reading import Reader
 from sidecar.service.search import SearchService
 from sidecar.service.shelf import Shelf
 from sidecar.service.walks import Walks
+from sidecar.service.why import WhyService
 from sidecar.service.workspace import (
     TranscriptAccess,
     WorkspaceProvider,
@@ -92,6 +94,14 @@ class AgentRuntime:
         search = self._search_over(settings, hits, corpus, offload)
         candidates = CandidateService(
             index=index, indexer=self.indexer, shelf=self._shelf, hits=hits, offload=offload
+        )
+        self._why = WhyService(
+            corpus=corpus,
+            index=index,
+            indexer=self.indexer,
+            search=search,
+            shelf=self._shelf,
+            offload=offload,
         )
         self._pager = self._pages(search, hits, corpus, offload)
         self.serves_v1 = settings.serve_v1
@@ -277,6 +287,10 @@ class AgentRuntime:
             Note(path=entry.path, day=None if entry.day is None else date.fromordinal(entry.day))
             for entry in found
         ]
+
+    async def why(self, asked: WhyRequest) -> Why:
+        """Why a line of a note is found by a query, or is not."""
+        return await self._why.why(asked)
 
     def readiness(self) -> tuple[bool, dict[str, object]]:
         """Whether the first scan is indexed, and the counts."""

@@ -8,6 +8,7 @@ import logging
 from sidecar.domain.authority import CallerContext, HostOperation
 from sidecar.domain.errors import SettingsError, SidecarError
 from sidecar.domain.provider import MemoryProvider
+from sidecar.domain.why import WhyRequest
 from sidecar.runtime.providers import foreign_provider
 from sidecar.service.audit import Audit
 from sidecar.service.decisions import Decisions
@@ -59,6 +60,9 @@ class ForeignAgent:
 
     def notes(self, after: str, most: int) -> None:
         """It has no files that could be listed."""
+
+    async def why(self, asked: WhyRequest) -> None:
+        """It has no files that could be explained."""
 
     def start(self) -> None:
         """Nothing is followed: the provider started when this was opened."""

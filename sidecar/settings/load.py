@@ -15,6 +15,7 @@ from sidecar.domain.errors import SettingsError
 from sidecar.settings import checks, kinds
 from sidecar.settings.keys import AGENT, ENV_PREFIX, ENVIRONMENT, FIELDS, env_name
 from sidecar.settings.kinds import REFUSED, Kind
+from sidecar.settings.locations import config_file
 from sidecar.settings.model import (
     DEFAULT_AGENT,
     DEFAULT_WORKSPACE,
@@ -139,6 +140,8 @@ class _Loading:
     def _read_file(self) -> Parsed:
         chosen = self._one("--config", self._flags.config, f"{ENV_PREFIX}CONFIG", kinds.PATH)
         if chosen is None:
+            chosen = self._usual_file()
+        if chosen is None:
             return NOTHING
         self._file = expand(str(chosen.value), home=self._home, below=self._cwd)
         try:
@@ -150,6 +153,14 @@ class _Loading:
                 f"{chosen.where} accepts a readable TOML file, {self._file}: {reason}"
             ) from error
         return parse(content, str(self._file))
+
+    def _usual_file(self) -> Entry | None:
+        """The file that `init` writes, unless a workspace is named: that is then the whole configuration."""
+        usual = config_file(self._environ, self._home)
+        named = self._flags.workspace or self._environ.get(f"{ENV_PREFIX}WORKSPACE")
+        if named or not usual.is_file():
+            return None
+        return Entry(value=str(usual), origin=str(usual), where=str(usual))
 
     def _read_environment(self) -> None:
         for key, field in FIELDS.items():

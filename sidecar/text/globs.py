@@ -28,6 +28,11 @@ def fitting(pattern: str) -> Callable[[str], bool]:
     return lambda path: _fits(parts, normalize("NFC", path).split("/"))
 
 
+def exactly(path: str) -> str:
+    """A pattern that fits this path; of a path without a slash also the same name further down."""
+    return "".join(f"[{character}]" if character in "*?[" else character for character in path)
+
+
 def _fits(parts: list[re.Pattern[str] | None], names: list[str]) -> bool:
     """Names against parts from left to right, going back to the last `**` alone when a name does not fit."""
     part = name = 0

@@ -17,6 +17,7 @@ from sidecar.domain.memory import (
     ScoreParts,
 )
 from sidecar.domain.provider import Capabilities, Health
+from sidecar.domain.why import Why
 
 
 def v2(agent_id: str, provider_id: str, result: Mapping[str, object]) -> dict[str, object]:
@@ -131,6 +132,16 @@ def notes(found: Sequence[Note], most: int) -> dict[str, object]:
     if len(found) > most:
         out["next"] = found[most - 1].path
     return out
+
+
+def why(value: Why) -> dict[str, object]:
+    """Why a line is found or not; what does not apply is left out."""
+    out: dict[str, object] = {"path": value.path, "verdict": value.verdict, "reason": value.reason}
+    more = {"action": value.action, "line": value.line, "rank": value.rank}
+    scores = {name: score if score is None else round(score, 6) for name, score in
+              (("score", value.score), ("best", value.best))}  # fmt: skip
+    out |= {name: item for name, item in {**more, **scores}.items() if item is not None}
+    return out | ({"projectKeys": list(value.project_keys)} if value.project_keys else {})
 
 
 def read(value: ReadResult) -> dict[str, object]:

@@ -37,7 +37,7 @@ def decode_json(body: bytes) -> object:
     """The JSON value of a body; raises `InvalidRequest` for anything that is not plain JSON.
 
     A number too large for a double, a lone surrogate, invalid UTF-8 and nesting beyond the decoder's depth
-    are refused like any other junk.
+    are refused like any other junk. Of a key that is given twice the last value counts, as in the gateway.
     """
     try:
         value = msgspec.json.decode(body)
@@ -94,6 +94,14 @@ def _faults(value: Mapping[str, Any]) -> list[str]:
 def params_of(value: object) -> Params:
     """Handlers see an object: absent, null and everything that has no properties become an empty one."""
     return value if isinstance(value, dict) else {}
+
+
+def bare_params(body: bytes) -> Params:
+    """The params object that is a body by itself; raises `InvalidRequest` for anything else."""
+    value = decode_json(body) if body.strip() else None
+    if not isinstance(value, dict):
+        raise InvalidRequest("the body must be the params, an object; {} where there are none")
+    return value
 
 
 def encode_json(value: object) -> bytes:

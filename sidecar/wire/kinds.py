@@ -21,8 +21,15 @@ _LARGEST = sys.float_info.max
 # Spelled out, because regular expression engines disagree about `\S`.
 _VISIBLE = r"[^\t\n\u000b\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]"
 
-_DAY_PATTERN = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
-_DAY = re.compile(rf"{_DAY_PATTERN}\Z")
+# Every day of the calendar and no other, so that the schema says as much as the predicate.
+_LEAP_YEAR = "([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)"
+DAY_PATTERN = (
+    "([0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
+    "|[0-9]{4}-(0[13-9]|1[0-2])-(29|30)"
+    "|[0-9]{4}-(0[13578]|1[02])-31"
+    f"|{_LEAP_YEAR}-02-29)"
+)
+_DAY = re.compile(rf"{DAY_PATTERN}\Z")
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -106,9 +113,9 @@ FLAG = Kind(lambda value: isinstance(value, bool), {"type": "boolean"})
 """true or false."""
 DAY = Kind(
     lambda value: isinstance(value, str) and _DAY.match(value) is not None,
-    {"type": "string", "pattern": f"^{_DAY_PATTERN}$", "maxLength": 10},
+    {"type": "string", "pattern": f"^{DAY_PATTERN}$", "maxLength": 10},
 )
-"""A day, YYYY-MM-DD; days are compared as they are written."""
+"""A day of the calendar, YYYY-MM-DD; days are compared as they are written."""
 OBJECT = Kind(lambda value: isinstance(value, dict), {"type": "object"})
 """An object."""
 FILLED_LIST = Kind(lambda value: isinstance(value, list) and bool(value), {"type": "array", "minItems": 1})

@@ -61,6 +61,11 @@ METHODS: Mapping[str, Described] = {
     "sidecar.notes": Described(
         summary="The indexed notes by name", params=((*rules.NOTES, *rules.AGENT_V2),), results=("Notes",)
     ),
+    "sidecar.why": Described(
+        summary="Why a note, or a line of it, is found by a query or is not",
+        params=((rules.QUERY, *rules.WHY, *rules.AGENT_V2),),
+        results=("Why",),
+    ),
     "sidecar.refresh": Described(
         summary="One scan to completion", params=(rules.REFRESH,), results=("Refreshed",)
     ),

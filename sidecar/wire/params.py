@@ -7,6 +7,7 @@ from typing import cast
 import msgspec
 
 from sidecar.domain.memory import GetRequest, NoteFilter, Reference, SearchRequest, Source
+from sidecar.domain.why import WhyRequest
 from sidecar.wire import javascript, rules
 from sidecar.wire.rules import ABSENT, Params, field
 
@@ -50,6 +51,13 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True):
 
     after: str
     limit: int
+    agent: AgentParam
+
+
+class WhyAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a note is found or not."""
+
+    request: WhyRequest
     agent: AgentParam
 
 
@@ -118,6 +126,21 @@ def notes(params: Params) -> Notes:
     return Notes(
         after=javascript.text(field(params, "after")) or "",
         limit=min(MOST_NOTES, javascript.positive_integer(field(params, "limit")) or MOST_NOTES),
+        agent=_agent(params),
+    )
+
+
+def why(params: Params) -> WhyAsked:
+    """Decode `sidecar.why`."""
+    rules.check((rules.QUERY, *rules.WHY, *rules.AGENT_V2), params)
+    keys = field(params, "activeProjectKeys")
+    return WhyAsked(
+        request=WhyRequest(
+            path=cast(str, params["path"]),
+            query=javascript.trim(cast(str, params["query"])),
+            line=javascript.positive_integer(field(params, "line")),
+            active_project_keys=None if keys is ABSENT else tuple(cast(list[str], keys)),
+        ),
         agent=_agent(params),
     )
 

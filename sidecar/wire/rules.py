@@ -78,8 +78,8 @@ SEARCH_V2 = (
 )
 FILTERS = (
     Rule(("path",), kinds.text_up_to(512), "path must be a pattern of at most 512 characters"),
-    Rule(("since",), kinds.DAY, "since must be a day, YYYY-MM-DD"),
-    Rule(("until",), kinds.DAY, "until must be a day, YYYY-MM-DD"),
+    Rule(("since",), kinds.DAY, "since must be a day of the calendar, YYYY-MM-DD"),
+    Rule(("until",), kinds.DAY, "until must be a day of the calendar, YYYY-MM-DD"),
 )
 MAX_CHARS = Rule(("maxChars",), kinds.POSITIVE, "maxChars must be a positive integer")
 NOTES = (
@@ -97,6 +97,15 @@ GET = (
     Rule(("reference", "fragment"), kinds.TEXT, "reference.fragment must be a non-empty string"),
     Rule(("from",), kinds.POSITIVE, "from must be a positive integer"),
     Rule(("lines",), kinds.POSITIVE, "lines must be a positive integer"),
+)
+WHY = (
+    Rule(("path",), kinds.TEXT, "path must be a non-empty string", required=True),
+    Rule(("line",), kinds.POSITIVE, "line must be a positive integer"),
+    Rule(
+        ("activeProjectKeys",),
+        kinds.list_of(kinds.TEXT, most=64),
+        "activeProjectKeys must be an array of at most 64 non-empty strings",
+    ),
 )
 CANCEL = (Rule(("id",), kinds.TEXT, "id must be a non-empty string", required=True),)
 AGENT_V2 = (Rule(("agentId",), kinds.TEXT, "agentId must be a non-empty string"),)

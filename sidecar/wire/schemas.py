@@ -12,6 +12,7 @@ from typing import get_args
 from sidecar.domain.corpus import OriginClass
 from sidecar.domain.errors import SidecarError
 from sidecar.domain.memory import SOURCES
+from sidecar.domain.why import WhyVerdict
 from sidecar.wire.kinds import Schema
 
 STRING: Schema = {"type": "string"}
@@ -20,6 +21,7 @@ BOOLEAN: Schema = {"type": "boolean"}
 LINE: Schema = {"type": "integer", "minimum": 1}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 FREE: Schema = {"type": "object"}
+WHY_VERDICTS: tuple[str, ...] = get_args(WhyVerdict)
 ORIGINS: tuple[str, ...] = get_args(OriginClass)
 # Codes of details that no error class carries, since they depend on what was asked.
 _CODES_IN_PLACE = ("AUTH_TOKEN_MISSING", "AUTH_TOKEN_MISMATCH", "MISSING_SCOPE")
@@ -222,6 +224,17 @@ def _results() -> dict[str, Schema]:
         "Bounded": _envelope({"hits": listing(ref("Hit"))}, {**_PAGE_OPTIONAL, "truncated": {"const": True}}),
         "Notes": shape(
             {"agentId": STRING, "notes": listing(shape({"path": STRING}, {"day": STRING}))}, {"next": STRING}
+        ),
+        "Why": shape(
+            {"agentId": STRING, "path": STRING, "verdict": {"enum": list(WHY_VERDICTS)}, "reason": STRING},
+            {
+                "action": STRING,
+                "line": LINE,
+                "rank": LINE,
+                "score": NUMBER,
+                "best": NUMBER,
+                "projectKeys": listing(STRING),
+            },
         ),
         "Read": _envelope(_FOUND, _FOUND_OPTIONAL),
         "NotFound": _envelope(_NOT_FOUND),

@@ -20,6 +20,7 @@ from sidecar.domain.errors import InvalidRequest, Unavailable
 Run = Callable[..., Result]
 REPOSITORY = Path(__file__).parents[2]
 WS = ("--workspace", "ws")
+NOTHING = "no results; `memory-sidecar why PATH[:LINE] QUERY` says why a note is not found\n"
 REFERENCE = {"providerId": "memory-sidecar", "id": "memory/a.md", "fragment": "L3-L4"}
 HIT = {"reference": REFERENCE, "excerpt": "- one\n- two", "score": 0.8125, "source": "memory"}
 PAGE: dict[str, object] = {"version": 2, "agentId": "main", "providerId": "memory-sidecar", "hits": [HIT]}
@@ -116,17 +117,18 @@ def test_search_explain_prints_what_the_answer_adds_to_a_plain_hit(run: Run, des
     ]
 
 
-def test_an_empty_result_is_silent_and_a_partial_one_says_why(run: Run, desk: Any) -> None:
+def test_an_empty_result_is_said_on_stderr_alone_and_a_partial_one_says_why(run: Run, desk: Any) -> None:
     desk.answers["memory.search"] = {**PAGE, "hits": []}
     result = run("search", "tea", *WS)
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == NOTHING
     desk.answers["memory.search"] = {
         **PAGE,
         "hits": [],
         "coverage": "partial",
         "warning": "first scan running",
     }
-    assert run("search", "tea", *WS).stderr == "warning: first scan running\n"
+    assert run("search", "tea", *WS).stderr == f"{NOTHING}warning: first scan running\n"
 
 
 @pytest.mark.parametrize(
@@ -250,13 +252,17 @@ def test_config_check_judges_the_file_by_itself(run: Run, home: Path) -> None:
     file.write_text("port = 1\n")
     result = run("config", "check", "sidecar.toml", MEMORY_SIDECAR_PORT="not a port")
     assert (result.exit_code, result.stdout) == (0, f"{file}: ok (main)\n")
+    # A workspace that is not on this machine makes no file unsound.
     file.write_text('[agents.ops]\nworkspace = "gone"\n')
     result = run("config", "check", "--config", "sidecar.toml")
-    assert result.exit_code == 2
+    assert (result.exit_code, result.stdout) == (0, f"{file}: ok (ops)\n")
     assert result.stderr == (
-        f"memory-sidecar: {file}: agents.ops.workspace accepts an existing folder, "
-        f"{home / 'gone'} does not exist\n"
+        f"warning: {file}: agents.ops.workspace accepts an existing folder, {home / 'gone'} does not exist\n"
     )
+    example = REPOSITORY / "config" / "memory-sidecar.example.toml"
+    assert run("config", "check", str(example)).exit_code == 0
+    file.write_text("prot = 1\n")
+    assert run("config", "check", "sidecar.toml").exit_code == 2
 
 
 def test_config_show_says_where_each_value_came_from(run: Run) -> None:

@@ -39,7 +39,8 @@ def test_a_sound_installation_has_nothing_to_do_and_is_not_touched(run: Run, hom
     code, found = findings(run, home)
     assert (code, bad(found)) == (0, [])
     assert {item["check"] for item in found} == {
-        "configuration", "workspace main", "state", "watch", "embeddings", "tokens", "port",
+        "configuration", "workspace main", "state", "service", "limits", "watch", "embeddings", "tokens",
+        "port",
     }  # fmt: skip
     assert sorted(str(path) for path in home.rglob("*")) == sorted([*before, str(home / "sidecar.toml")])
 
@@ -52,18 +53,33 @@ def test_a_missing_workspace_is_an_error_with_the_place_to_correct_it(run: Run, 
     ]
 
 
-def test_notes_that_would_not_be_found_are_named(run: Run, home: Path) -> None:
+def test_notes_that_would_not_be_found_are_named_with_what_status_says_of_them(run: Run, home: Path) -> None:
     workspace = home / "ws"
     (workspace / "memory.md").write_text("x")
+    (workspace / "memory" / "old.MD").write_text("x")
     (home / "shared").mkdir()
     (workspace / "memory" / "linked").symlink_to(home / "shared")
     code, found = findings(run, home, '[agents.main]\nworkspace = "ws"\nextra_paths = ["../nowhere"]\n')
     assert code == 1
-    assert bad(found) == [
-        ("workspace main", "warning", "merge it into MEMORY.md"),
-        ("workspace main", "warning", f'add "{home / "shared"}" to extra_paths of agents.main'),
+    assert sorted(bad(found)) == [
+        ("workspace main", "warning", 'add to the agent: extra_paths = ["memory/linked"]'),
         ("workspace main", "warning", f"create {home / 'ws' / '..' / 'nowhere'} or remove the entry"),
+        ("workspace main", "warning", "rename it to the name that is read, or merge it into that file"),
+        ("workspace main", "warning", "rename it, so that its name ends in .md"),
     ]
+    status = run("status", "--workspace", "ws", MEMORY_SIDECAR_EMBEDDINGS_PROVIDER="none")
+    assert status.exit_code == 2  # there is no state directory yet, and none is made
+    run("index", "--workspace", "ws", MEMORY_SIDECAR_EMBEDDINGS_PROVIDER="none")
+    status = run("status", "--workspace", "ws", MEMORY_SIDECAR_EMBEDDINGS_PROVIDER="none")
+    assert 'add to the agent: extra_paths = ["memory/linked"]' in status.stdout
+
+
+def test_a_link_that_extra_paths_admits_is_reported_no_more(run: Run, home: Path) -> None:
+    (home / "shared").mkdir()
+    (home / "shared" / "a.md").write_text("x")
+    (home / "ws" / "memory" / "linked").symlink_to(home / "shared")
+    text = '[agents.main]\nworkspace = "ws"\nextra_paths = ["memory/linked"]\n'
+    assert bad(findings(run, home, text)[1]) == []
 
 
 def test_transcripts_that_are_switched_on_and_not_there_are_named(run: Run, home: Path) -> None:
@@ -141,8 +157,8 @@ def test_the_readable_form_names_the_action_under_its_finding(run: Run, home: Pa
     (home / "ws" / "memory.md").write_text("x")
     result = run("doctor", "--workspace", "ws", "--port", "0", MEMORY_SIDECAR_EMBEDDINGS_PROVIDER="none")
     lines = result.stdout.splitlines()
-    at = lines.index("warning workspace main: memory.md in lower case is not indexed")
-    assert lines[at + 1] == "        -> merge it into MEMORY.md"
+    at = lines.index("warning workspace main: not indexed (name-case): memory.md")
+    assert lines[at + 1] == "        -> rename it to the name that is read, or merge it into that file"
 
 
 def test_exhausted_watch_instances_are_a_warning_and_an_error_where_events_are_demanded(home: Path) -> None:

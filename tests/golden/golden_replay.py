@@ -15,6 +15,8 @@ GOLDEN = Path(__file__).parent
 WORKSPACE = GOLDEN.parents[1] / "examples" / "workspace"
 MASK = "<masked>"
 MASKED = (
+    "payload.score",
+    "payload.best",
     "payload.hits.*.score",
     "payload.hits.*.explain.*",
     "payload.hits.*.textScore",

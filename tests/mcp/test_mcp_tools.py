@@ -64,7 +64,16 @@ async def test_what_is_wrong_with_a_call_is_an_error_that_says_it(served: Any) -
         for name, arguments, says in (
             ("memory_search", {}, "'query' is a required property"),
             ("memory_search", {"query": "x", "max_results": 51}, "max_results: 51 is greater"),
-            ("memory_search", {"query": "x", "since": "May"}, "since: must be a day, YYYY-MM-DD"),
+            (
+                "memory_search",
+                {"query": "x", "since": "May"},
+                "since: must be a day of the calendar, YYYY-MM-DD",
+            ),
+            (
+                "memory_search",
+                {"query": "x", "until": "2026-02-31"},
+                "until: must be a day of the calendar, YYYY-MM-DD",
+            ),
             ("memory_search", {"query": "x", "lines": 1}, "'lines' was unexpected"),
             ("memory_search", {"query": "  "}, "query must be a non-empty string"),
             ("memory_get", {"id": "memory/none.md"}, "no such text"),

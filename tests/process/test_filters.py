@@ -49,8 +49,9 @@ async def test_filters_find_the_best_of_what_they_cover_and_nothing_else(service
     explained = await service.call("sidecar.explain", {"query": "boiler", "path": "*lake.md"})
     assert [hit["reference"]["id"] for hit in explained["hits"]] == [lake]
     for filters, says in (
-        ({"since": "2026-3-4"}, "since must be a day, YYYY-MM-DD"),
-        ({"until": 20260304}, "until must be a day, YYYY-MM-DD"),
+        ({"since": "2026-3-4"}, "since must be a day of the calendar, YYYY-MM-DD"),
+        ({"since": "2026-02-31"}, "since must be a day of the calendar, YYYY-MM-DD"),
+        ({"until": 20260304}, "until must be a day of the calendar, YYYY-MM-DD"),
         ({"path": " "}, "path must be a pattern of at most 512 characters"),
         ({"maxChars": 0}, "maxChars must be a positive integer"),
     ):

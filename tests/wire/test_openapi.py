@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
 from collections.abc import Callable
@@ -53,6 +54,7 @@ WELL_FORMED: list[dict[str, Any]] = [
     {"agentId": "main", "authority": SESSION | {"conversationRecall": RECALL}},
     {"agentId": "main", "authority": {"kind": "host", "operation": "x"}},
     {"agentId": "main", "rows": [{"sessionKey": "agent:main:x", "sessionId": "1"}]},
+    {"query": "x", "path": "MEMORY.md"},
     {"relPath": "MEMORY.md"},
     {"agentId": "main"},
     {"kind": "trigger"},
@@ -147,6 +149,7 @@ DECODERS: dict[str, Callable[[Any], object]] = {
     "sidecar.explain": decoding.explain,
     "sidecar.search": decoding.bounded_search,
     "sidecar.notes": decoding.notes,
+    "sidecar.why": decoding.why,
     "sidecar.refresh": decoding.refresh,
     "sidecar.audit": lambda params: rules.check(rules.AUDIT, params),
     "manager.search": manager_params.search,
@@ -212,6 +215,20 @@ def test_both_sides_of_a_kind_say_the_same(kind: kinds.Kind) -> None:
     verdicts = {kind(value) for value in BOUNDARY}
     assert [value for value in BOUNDARY if validator.is_valid(value) != kind(value)] == []
     assert verdicts == {True, False}
+
+
+@given(
+    st.dates().map(str)
+    | st.builds("{:04}-{:02}-{:02}".format, st.integers(1, 9999), st.integers(0, 13), st.integers(0, 32))
+    | st.sampled_from(["2026-02-29", "2028-02-29", "2000-02-29", "1900-02-29", "2026-2-3", "20260203", ""])
+)
+def test_a_day_is_one_of_the_calendar_on_both_sides(written: str) -> None:
+    try:
+        real = datetime.date.fromisoformat(written).isoformat() == written
+    except ValueError:
+        real = False
+    assert kinds.DAY(written) == real
+    assert Draft202012Validator(dict(kinds.DAY.schema)).is_valid(written) == real
 
 
 def test_a_rule_whose_predicate_has_no_schema_is_noticed() -> None:

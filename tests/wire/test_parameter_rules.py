@@ -178,3 +178,9 @@ def test_whatever_the_body_is_a_frame_decodes_or_is_a_bad_frame(body: bytes) -> 
 @pytest.mark.parametrize("number", [2**53, 2**64 - 1, 2**64, 1e30, 1e300])
 def test_a_whole_number_too_large_to_count_anything_stands_for_the_largest_one(number: float) -> None:
     assert javascript.positive_integer(number) == 2**53 - 1
+
+
+def test_of_a_key_that_is_given_twice_the_last_value_counts_as_in_the_gateway() -> None:
+    body = b'{"type": "req", "id": "1", "method": "x", "params": {"query": "a", "query": "b"}, "id": "2"}'
+    frame = decode_request(body)
+    assert (frame.id, frame.params) == ("2", {"query": "b"})
