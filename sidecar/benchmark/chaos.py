@@ -103,7 +103,7 @@ class Chaos:
 
     @property
     def _warm(self) -> bool:
-        """Whether the process that runs now is the last one and has run for a while: its growth means something."""
+        """Whether the process that runs is the last one and has run for a while, so that growth tells."""
         return self._enough_kills and self._passed > self._plan.seconds * 0.6
 
     def _note(self, kind: str, what: str = "") -> None:
