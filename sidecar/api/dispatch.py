@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal
 
@@ -19,6 +20,8 @@ Payload = dict[str, object]
 MOST_IN_WORK = 128
 BUSY = "The server is busy. Please try again in a moment."
 BUSY_RETRY_MS = 1000
+STOPPING = "The service is stopping and could not finish this. Please ask again once it is back."
+STOPPING_RETRY_MS = 2000
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +68,13 @@ class Dispatcher:
         self._audit = audit or Audit()
         self._counters = counters or Counters()
         self._most = most_in_work
-        self.in_work = 0
+        self._limits: set[asyncio.Timeout] = set()
+        self._until: float | None = None
+
+    @property
+    def in_work(self) -> int:
+        """How many calls run."""
+        return len(self._limits)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,6 +92,12 @@ class Dispatcher:
                     self._record(method, call, error)
                 raise
             return payload if entry.role != "host" else {**payload, "instance": self._instance}
+
+    def wind_down(self, seconds: float) -> None:
+        """The process is about to end: a call that is not finished by then is told to come back."""
+        self._until = asyncio.get_running_loop().time() + seconds
+        for limit in self._limits:
+            limit.reschedule(self._until)
 
     def open_to(self, principal: Principal) -> list[str]:
         """The methods that a principal may call, in order of name."""
@@ -103,11 +118,18 @@ class Dispatcher:
     async def _run(self, entry: Method, call: Call) -> Payload:
         if self.in_work >= self._most:
             raise Overloaded(BUSY, retry_after_ms=BUSY_RETRY_MS)
-        self.in_work += 1
+        limit = asyncio.timeout_at(self._until)
         try:
-            return await entry.handler(call)
-        finally:
-            self.in_work -= 1
+            async with limit:
+                self._limits.add(limit)
+                try:
+                    return await entry.handler(call)
+                finally:
+                    self._limits.discard(limit)
+        except TimeoutError:
+            if limit.expired():
+                raise Overloaded(STOPPING, retry_after_ms=STOPPING_RETRY_MS) from None
+            raise
 
     def _admitted(self, method: str, call: Call) -> Method:
         entry = self._methods.get(method)

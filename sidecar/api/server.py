@@ -14,7 +14,8 @@ from aiohttp import web
 from sidecar.api.app import COUNTERS
 from sidecar.api.connections import Connection, Connections
 
-SHUTDOWN_SECONDS = 5.0
+SHUTDOWN_SECONDS = 3.0
+"""For what is in flight: the rest of the five seconds (spec §2) is for what has to be written."""
 KEEPALIVE_SECONDS = 75.0
 LARGEST_HEADER = 16 * 1024
 BACKLOG = 256
@@ -34,7 +35,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Server:
-    """Owns the runner and its two listeners. Requests in flight get `SHUTDOWN_SECONDS` to finish at stop.
+    """Owns the runner and its two listeners. What is in flight at stop gets `SHUTDOWN_SECONDS` together.
 
     `wind_down` is awaited at stop, when nobody new can come in and what is connected can still be read.
     """
@@ -66,6 +67,7 @@ class Server:
             for most in (bounds.over_tcp, bounds.over_unix)
         )
         self._listeners: list[asyncio.Server] = []
+        self._drained_by = 0.0
         app.on_shutdown.append(self._drain)
 
     async def start(self, *, host: str, port: int, socket_path: Path | None) -> int:
@@ -79,6 +81,7 @@ class Server:
 
     async def stop(self) -> None:
         """Stop accepting, let requests finish within the bound, close everything."""
+        self._drained_by = asyncio.get_running_loop().time() + SHUTDOWN_SECONDS
         for listener in self._listeners:
             listener.close()
         if self._wind_down is not None:
@@ -109,7 +112,8 @@ class Server:
         self._listeners.append(await loop.create_server(connection, sock=listener, backlog=BACKLOG))
 
     async def _drain(self, _app: web.Application) -> None:
-        await asyncio.gather(self._over_tcp.drain(SHUTDOWN_SECONDS), self._over_unix.drain(SHUTDOWN_SECONDS))
+        left = max(0.1, self._drained_by - asyncio.get_running_loop().time())
+        await asyncio.gather(self._over_tcp.drain(left), self._over_unix.drain(left))
 
 
 def _listen_tcp(host: str, port: int) -> socket.socket:

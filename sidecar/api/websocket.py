@@ -57,7 +57,7 @@ class SocketLimits(msgspec.Struct, frozen=True, kw_only=True):
     largest_message: int = 2 * 1024 * 1024
     remembered: int = 1024
     heartbeat_seconds: float = 30.0
-    drain_seconds: float = 5.0
+    drain_seconds: float = 2.8
 
 
 LIMITS = SocketLimits()

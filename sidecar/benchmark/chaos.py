@@ -101,6 +101,11 @@ class Chaos:
     def _enough_kills(self) -> bool:
         return self.outcome.done["kills"] >= self._plan.kills
 
+    @property
+    def _warm(self) -> bool:
+        """Whether the process that runs is the last one and has run for a while, so that growth tells."""
+        return self._enough_kills and self._passed > self._plan.seconds * 0.6
+
     def _note(self, kind: str, what: str = "") -> None:
         self.outcome.done[kind] += 1
         if kind not in ("searches", "gets"):
@@ -222,7 +227,7 @@ class Chaos:
             await asyncio.sleep(min(QUIET_EVERY_SECONDS, left) if left > 0 else QUIET_EVERY_SECONDS)
             async with self._turn, self._life:
                 await self._all_found()
-                if self._passed > self._plan.seconds * 0.6 and (usage := self.service.usage()):
+                if self._warm and (usage := self.service.usage()):
                     self.outcome.usage.append(usage)
         async with self._turn, self._life:
             await self._all_found(every_line=True)

@@ -22,6 +22,7 @@ from sidecar.corpus.rules import ExtraPath
 from sidecar.corpus.walking import Walk
 from sidecar.domain.corpus import FileStamp, Scan, Skipped, SourceFile
 from sidecar.domain.errors import CorpusError
+from sidecar.domain.halting import Checkpoint, carry_on
 
 _NOT_A_FILE = frozenset({rules.LINK, rules.PIPE, rules.SOCKET, rules.DEVICE, rules.FOLDER, rules.MISSING})
 
@@ -51,13 +52,13 @@ class Corpus:
         """The resolved absolute paths of all roots, the workspace first."""
         return tuple(root.real for root in self._roots)
 
-    def scan(self) -> Scan:
+    def scan(self, check: Checkpoint = carry_on) -> Scan:
         """A full look at the corpus: `MEMORY.md`, `USER.md`, `memory/` by code unit, extra paths in order.
 
         A file that was met before under another path (hard link, overlapping roots) is left out. A missing
         workspace is `unreadable` with the path `.`; a missing `memory` below it is empty.
         """
-        walk = Walk(self._roots, self._exclusions, self._devices)
+        walk = Walk(self._roots, self._exclusions, self._devices, check)
         walk.workspace()
         for root in self._roots[1:]:
             walk.extra_path(root)

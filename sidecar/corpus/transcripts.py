@@ -21,6 +21,7 @@ from sidecar.corpus import opening, rules
 from sidecar.corpus.opening import failure_reason, kind_reason, stamp_of
 from sidecar.domain.corpus import FileStamp, Scan, Skipped, SourceFile
 from sidecar.domain.errors import CorpusError
+from sidecar.domain.halting import Checkpoint, carry_on
 from sidecar.text.transcript_names import FOLDER, generated_by, hit_path, is_packed, kind_of
 
 STORE: Final = "sessions.json"
@@ -44,14 +45,16 @@ _ROW = msgspec.json.Decoder(_StoreRow)
 class OpenTranscript:
     """An open transcript: its stamp when it was opened, and its bytes up to the size that it had then."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, check: Checkpoint = carry_on) -> None:
         self._descriptor = descriptor
+        self._check = check
         self.stamp = stamp_of(os.fstat(descriptor))
 
     def pieces(self, start: int, end: int | None = None) -> Iterator[bytes]:
         """The bytes from `start` up to `end`, at most as many as there were at opening. `OSError`."""
         at, limit = start, min(self.stamp.size, self.stamp.size if end is None else end)
         while at < limit:
+            self._check()
             piece = os.pread(self._descriptor, min(PIECE_BYTES, limit - at), at)
             if not piece:
                 return
@@ -102,14 +105,14 @@ class TranscriptCorpus:
             return None if reason == rules.MISSING else Skipped(path, reason)
 
     @contextlib.contextmanager
-    def opened(self, path: str) -> Iterator[OpenTranscript]:
-        """A transcript for reading, valid inside the block. Raises `CorpusError`."""
+    def opened(self, path: str, check: Checkpoint = carry_on) -> Iterator[OpenTranscript]:
+        """A transcript for reading, valid inside the block. Raises `CorpusError`, and what `check` does."""
         name = self._name_of(path)
         if name is None:
             raise CorpusError("not a transcript", path=path, reason=rules.MISSING)
         descriptor = opening.open_regular(self._real, name)
         try:
-            yield OpenTranscript(descriptor)
+            yield OpenTranscript(descriptor, check)
         except OSError as error:
             raise CorpusError(
                 "a transcript cannot be read", path=path, reason=failure_reason(error)

@@ -11,6 +11,7 @@ from sidecar.corpus.opening import failure_reason, kind_reason, stamp_of
 from sidecar.corpus.roots import Root, below, caller_path
 from sidecar.corpus.rules import Exclusions, shown_name
 from sidecar.domain.corpus import FileStamp, Scan, Skipped, SourceFile
+from sidecar.domain.halting import Checkpoint
 
 _Entry = os.DirEntry[str]
 _ROOM = opening.MOST_PATH_BYTES - 2
@@ -19,11 +20,18 @@ _ROOM = opening.MOST_PATH_BYTES - 2
 class Walk:
     """One scan in progress: what it has seen so far. `devices` is where each root was last seen."""
 
-    def __init__(self, roots: tuple[Root, ...], exclusions: Exclusions, devices: dict[int, int]) -> None:
+    def __init__(
+        self,
+        roots: tuple[Root, ...],
+        exclusions: Exclusions,
+        devices: dict[int, int],
+        check: Checkpoint,
+    ) -> None:
         self.devices = dict(devices)
         self.duplicates: dict[str, SourceFile] = {}
         self._roots = roots
         self._exclusions = exclusions
+        self._check = check
         self._root_paths = {root.shown for root in roots[1:]}
         self._files: list[SourceFile] = []
         self._paths: set[str] = set()
@@ -141,6 +149,7 @@ class Walk:
         prefix = relative + "/" if relative else ""
         inner: list[str] = []
         for entry in entries:
+            self._check()
             name = entry.name
             if name.endswith(rules.MARKDOWN) and entry.is_file(follow_symlinks=False):
                 if not rules.is_scratch(name):

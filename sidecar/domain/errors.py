@@ -26,7 +26,8 @@ SidecarError
 ├── SettingsError             never on the wire: one line at start, exit 2
 ├── StateError                never on the wire: state directory unusable or taken, exit 2
 ├── CorpusError               an unreadable folder or file, named in status
-└── StoreDamaged              a store that has to be rebuilt
+├── StoreDamaged              a store that has to be rebuilt
+└── Halted                    never on the wire: work that nobody waits for any more
 """
 
 from __future__ import annotations
@@ -261,6 +262,10 @@ class CorpusError(SidecarError):
         super().__init__(message)
         self.path = path
         self.reason = reason
+
+
+class Halted(SidecarError):
+    """Long work was given up, because nobody waits for it any more (`domain/halting.py`)."""
 
 
 class StoreDamaged(SidecarError):

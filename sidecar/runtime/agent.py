@@ -296,11 +296,15 @@ class AgentRuntime:
         """Whether the first scan is indexed, and the counts."""
         return self.health.ready()
 
-    async def close(self) -> None:
-        """End the tasks, then close watcher and index; what was published stays."""
+    async def rest(self) -> None:
+        """End the tasks: nothing is followed any more, searches and reads still work."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def close(self) -> None:
+        """End the tasks, then close watcher and index; what was published stays."""
+        await self.rest()
         await self._pager.close()
         await self._watcher.close()
         try:

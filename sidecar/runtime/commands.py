@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
@@ -13,6 +16,11 @@ from sidecar.runtime.agent import AgentRuntime
 from sidecar.runtime.allocator import keep_little
 from sidecar.runtime.process import LocalCaller, Sidecar
 from sidecar.settings.load import Loaded
+
+log = logging.getLogger(__name__)
+
+STOP_SECONDS = 4.5
+"""After so long a stop ends the process as it is: a start repairs that as it repairs a kill (spec §2, §7)."""
 
 
 def serve(loaded: Loaded) -> int:
@@ -37,14 +45,33 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 async def _serve(loaded: Loaded) -> int:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        if not stopping.is_set():
+            stopping.set()
+            _end_within(STOP_SECONDS)
+
     for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, stopping.set)
+        loop.add_signal_handler(name, stop)
     async with Sidecar(loaded) as sidecar:
-        port = await sidecar.listen()
-        sys.stdout.write(f"memory-sidecar ready on http://{_shown_host(loaded)}:{port}\n")
-        sys.stdout.flush()
-        await stopping.wait()
+        if not stopping.is_set():
+            port = await sidecar.listen()
+            sys.stdout.write(f"memory-sidecar ready on http://{_shown_host(loaded)}:{port}\n")
+            sys.stdout.flush()
+            await stopping.wait()
     return 0
+
+
+def _end_within(seconds: float) -> None:
+    """See to it that the process ends by then, whatever a thread or a library is busy with."""
+
+    def end() -> None:
+        log.warning("the stop took too long and was cut short; the next start completes what was under way")
+        os._exit(0)
+
+    last = threading.Timer(seconds, end)
+    last.daemon = True
+    last.start()
 
 
 def _shown_host(loaded: Loaded) -> str:

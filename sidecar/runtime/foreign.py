@@ -67,6 +67,9 @@ class ForeignAgent:
     def start(self) -> None:
         """Nothing is followed: the provider started when this was opened."""
 
+    async def rest(self) -> None:
+        """Nothing runs in the background."""
+
     def readiness(self) -> tuple[bool, dict[str, object]]:
         """Always ready; how the provider is, its health says."""
         return True, {"provider": self.provider.provider_id}

@@ -50,6 +50,8 @@ from sidecar.wire.rules import Params
 log = logging.getLogger(__name__)
 
 ROTATION_SECONDS = 2.0
+CALL_SECONDS = 2.5
+"""What calls in work get at a stop; the rest of the five seconds is for answering and persisting."""
 LOCAL_PRINCIPAL = Principal(name="command-line", role="operator", scopes=(READ_SCOPE,))
 LOCAL_BEARER = Bearer(principal=LOCAL_PRINCIPAL, key=LOCAL_PRINCIPAL.name, holds=lambda: True)
 
@@ -185,8 +187,14 @@ class Sidecar:
         self._stack.push_async_callback(_cancelled, sweeper)
         for agent in self.agents.values():
             agent.start()
+        self._stack.push_async_callback(self._wind_down)
         log.info("listening", extra={"port": port, "agents": len(self.agents)})
         return port
+
+    async def _wind_down(self) -> None:
+        """The first step of the end: calls in work get their last seconds, nothing else goes on."""
+        self.dispatcher.wind_down(CALL_SECONDS)
+        await asyncio.gather(*(agent.rest() for agent in self.agents.values()))
 
     async def _rotate(self, tokens: TokenStore, sockets: Sockets) -> None:
         """Secrets that change on disk are in force within seconds, without a restart (spec §3).

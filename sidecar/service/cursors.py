@@ -9,6 +9,8 @@ import hmac
 import secrets
 import struct
 
+import msgspec
+
 from sidecar.domain.authority import Authority, CallerContext, HostOperation, Operator, Session
 from sidecar.domain.errors import CursorInvalid
 from sidecar.domain.memory import SearchRequest, Source
@@ -51,6 +53,18 @@ class CursorMint:
 def new_walk_id() -> bytes:
     """A name for a walk that nobody can guess."""
     return secrets.token_bytes(12)
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """Whose walk it is: the token that asked, and on whose behalf."""
+
+    token: str
+    caller: tuple[str | None, ...]
+
+
+def owner_of(context: CallerContext) -> Owner:
+    """Who answers for what a search leaves to be kept."""
+    return Owner(context.token_name, (*_kind(context.authority), context.identity))
 
 
 def binding(context: CallerContext, request: SearchRequest, sources: tuple[Source, ...]) -> bytes:

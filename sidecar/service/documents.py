@@ -8,6 +8,7 @@ import msgspec
 
 from sidecar.corpus.scan import FileRead
 from sidecar.domain.corpus import FileStamp, OriginClass
+from sidecar.domain.halting import Checkpoint, carry_on
 from sidecar.index.documents import IndexBlock, IndexDocument, IndexPassage, IndexUnit, LexicalLayout
 from sidecar.text.prepare import PreparedUnit, prepare
 from sidecar.text.windows import BLOCKED
@@ -37,12 +38,14 @@ def origin_of(path: str) -> OriginClass:
     return "untrusted"
 
 
-def document_of(read: FileRead, *, settled: bool, known_hash: bytes | None) -> IndexDocument | Unchanged:
+def document_of(
+    read: FileRead, *, settled: bool, known_hash: bytes | None, check: Checkpoint = carry_on
+) -> IndexDocument | Unchanged:
     """The document of a read file, or `Unchanged` when its content hash is the known one. Pure."""
     file = read.file
     if known_hash is not None and hashlib.sha256(read.data).digest() == known_hash:
         return Unchanged(file.path, file.stamp, settled)
-    prepared = prepare(file.path, file.source, read.data, file.stamp)
+    prepared = prepare(file.path, file.source, read.data, file.stamp, check)
     return IndexDocument(
         path=file.path,
         source=file.source,

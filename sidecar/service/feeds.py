@@ -11,6 +11,7 @@ import msgspec
 from sidecar.corpus.scan import Corpus
 from sidecar.domain.corpus import FileStamp, Scan, Skipped, SourceFile
 from sidecar.domain.errors import CorpusError
+from sidecar.domain.halting import Checkpoint
 from sidecar.index.documents import IndexDocument
 from sidecar.index.view import View
 from sidecar.service.documents import Unchanged, document_of
@@ -33,9 +34,12 @@ Steps = Generator[Step, None, None]
 
 
 class Feed(Protocol):
-    """A corpus as an indexer follows it. `scan`, `look` and the steps block; the rest is quick."""
+    """A corpus as an indexer follows it. `scan`, `look` and the steps block; the rest is quick.
 
-    def scan(self) -> Scan:
+    What may take long is given a checkpoint and raises `Halted` soon after it says so.
+    """
+
+    def scan(self, check: Checkpoint) -> Scan:
         """A full look."""
         ...
 
@@ -63,7 +67,7 @@ class Feed(Protocol):
         """These files seem to differ from the index, whatever their stamps say."""
         ...
 
-    def steps(self, view: View, files: Sequence[SourceFile]) -> Steps:
+    def steps(self, view: View, files: Sequence[SourceFile], check: Checkpoint) -> Steps:
         """Read files that differ, and what to change for them, bounded in each step."""
         ...
 
@@ -79,9 +83,9 @@ class NoteFeed:
     def __init__(self, corpus: Corpus) -> None:
         self._corpus = corpus
 
-    def scan(self) -> Scan:
+    def scan(self, check: Checkpoint) -> Scan:
         """As `Corpus.scan`."""
-        return self._corpus.scan()
+        return self._corpus.scan(check)
 
     def look(self, path: str) -> SourceFile | Skipped | None:
         """As `Corpus.look`."""
@@ -107,13 +111,14 @@ class NoteFeed:
     def doubt(self, paths: Iterable[str]) -> None:
         """Their stamps tell."""
 
-    def steps(self, view: View, files: Sequence[SourceFile]) -> Steps:
+    def steps(self, view: View, files: Sequence[SourceFile], check: Checkpoint) -> Steps:
         """All files in one step: a caller keeps the batch small."""
         documents: list[IndexDocument] = []
         restamps: list[tuple[str, FileStamp, bool]] = []
         skipped: list[Skipped] = []
         gone: list[str] = []
         for file in files:
+            check()
             known = view.paths.get(file.path)
             try:
                 read = self._corpus.read(file)
@@ -125,7 +130,10 @@ class NoteFeed:
                 continue
             settled = is_settled(read.file.stamp) and read.note != "changing"
             outcome = document_of(
-                read, settled=settled, known_hash=None if known is None else known.content_hash
+                read,
+                settled=settled,
+                known_hash=None if known is None else known.content_hash,
+                check=check,
             )
             if isinstance(outcome, Unchanged):
                 restamps.append((outcome.path, outcome.stamp, outcome.settled))

@@ -18,6 +18,7 @@ import msgspec
 from sidecar.corpus.rules import UNKNOWN_STATE
 from sidecar.corpus.watch import Hints, Watcher
 from sidecar.domain.corpus import FileStamp, Scan, Skipped, SourceFile
+from sidecar.domain.halting import Halt
 from sidecar.index.agent_index import AgentIndex
 from sidecar.service.embeddings import Embeddings
 from sidecar.service.feeds import Feed, Step
@@ -134,7 +135,7 @@ class Indexer:
             self.phase = "scanning"
             began = time.perf_counter()
             try:
-                scan = await self._offload.run(self._feed.scan)
+                scan = await self._offload.run_long(self._feed.scan)
                 cost = time.perf_counter() - began
                 self.last_scan = scan
                 self.work.scans += 1
@@ -224,12 +225,14 @@ class Indexer:
         for file in batch:
             self.skipped_reads.pop(file.path, None)
         changed = 0
-        steps = self._feed.steps(self._index.view(), batch)
+        work = Halt()
+        steps = self._feed.steps(self._index.view(), batch, work.check)
         try:
             while (step := await self._offload.run(lambda: next(steps, None))) is not None:
                 changed += await self._apply_step(step)
         finally:
-            # A step that still runs in its thread after a cancellation is not waited for.
+            # A step that still runs in its thread after a cancellation is not waited for; it gives up soon.
+            work.halt()
             with contextlib.suppress(ValueError):
                 steps.close()
         self.work.files_read += len(batch)

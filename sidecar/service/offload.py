@@ -8,6 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from sidecar.domain.halting import Checkpoint, Halt
+
 T = TypeVar("T")
 
 
@@ -22,6 +24,14 @@ class Offload:
     async def run(self, function: Callable[[], T]) -> T:
         """The function's result; a cancelled caller no longer waits for it."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, function)
+
+    async def run_long(self, function: Callable[[Checkpoint], T]) -> T:
+        """As `run`, for what may take seconds: it is told when its caller is cancelled, and gives up."""
+        work = Halt()
+        try:
+            return await self.run(lambda: function(work.check))
+        finally:
+            work.halt()
 
     def close(self) -> None:
         """Wait for what runs and end the threads."""

@@ -10,7 +10,7 @@ from sidecar.domain.memory import Hit, Page, SearchRequest, Source
 from sidecar.domain.sessions import TranscriptAuthoriser
 from sidecar.index.agent_index import AgentIndex
 from sidecar.ranking.floor import DefaultFloor, StrictFloor
-from sidecar.service.cursors import CursorMint, binding
+from sidecar.service.cursors import CursorMint, Owner, binding, owner_of
 from sidecar.service.hits import HitMaker
 from sidecar.service.indexing import Indexer
 from sidecar.service.offload import Offload
@@ -62,12 +62,16 @@ class Pager:
         """
         bound_to = binding(context, request, self._search.sources(request))
         if request.cursor is None:
-            return await self._first(request, bound_to, transcripts)
+            return await self._first(request, bound_to, owner_of(context), transcripts)
         walk_id, position = self._mint.read(request.cursor, bound_to)
         return await self._following(request, bound_to, (walk_id, position), transcripts)
 
     async def _first(
-        self, request: SearchRequest, bound_to: bytes, transcripts: TranscriptAuthoriser | None
+        self,
+        request: SearchRequest,
+        bound_to: bytes,
+        owner: Owner,
+        transcripts: TranscriptAuthoriser | None,
     ) -> Page:
         floor = DefaultFloor() if request.min_score is None else StrictFloor(request.min_score)
         most = min(request.max_results, MOST_HITS)
@@ -79,7 +83,7 @@ class Pager:
         )
         cursor = None
         if result.rest is not None:
-            walk_id = self._walks.begin(result.rest, result.partial)
+            walk_id = self._walks.begin(result.rest, result.partial, owner)
             cursor = self._mint.make(walk_id, most, bound_to)
         return Page(
             hits=result.hits,

@@ -11,6 +11,7 @@ from sidecar.corpus.rules import MISSING
 from sidecar.corpus.transcripts import TranscriptCorpus
 from sidecar.domain.corpus import FileStamp, Scan, Skipped, SourceFile
 from sidecar.domain.errors import CorpusError
+from sidecar.domain.halting import Checkpoint
 from sidecar.index.documents import IndexDocument
 from sidecar.index.entries import DocumentEntry
 from sidecar.index.view import View
@@ -47,8 +48,9 @@ class TranscriptFeed:
             self._grouped = (view.generation, grouped)
         return grouped
 
-    def scan(self) -> Scan:
-        """As `TranscriptCorpus.scan`."""
+    def scan(self, check: Checkpoint) -> Scan:
+        """As `TranscriptCorpus.scan`: one folder."""
+        check()
         return self._corpus.scan()
 
     def look(self, path: str) -> SourceFile | Skipped | None:
@@ -84,7 +86,7 @@ class TranscriptFeed:
                 if len(self._doubted) < MOST_DOUBTED:
                     self._doubted[path] = None
 
-    def steps(self, view: View, files: Sequence[SourceFile]) -> Steps:
+    def steps(self, view: View, files: Sequence[SourceFile], check: Checkpoint) -> Steps:
         """Read files, `STEP_CHUNKS` at a time. A file of which a chunk is missing is read on from there."""
         known = self.transcripts(view)
         pending = _Pending()
@@ -92,7 +94,7 @@ class TranscriptFeed:
             with self._lock:
                 doubted = self._doubted.pop(file.path, ...) is None
             try:
-                with self._corpus.opened(file.path) as opened:
+                with self._corpus.opened(file.path, check) as opened:
                     held = msgspec.structs.replace(file, stamp=opened.stamp)
                     change = TranscriptChange(
                         held,
@@ -102,6 +104,7 @@ class TranscriptFeed:
                         whole=doubted,
                     )
                     for document in change.documents():
+                        check()
                         pending.documents[document.path] = document
                         if len(pending.documents) >= STEP_CHUNKS:
                             yield pending.step()

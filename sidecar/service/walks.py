@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable
+from collections import Counter, OrderedDict, deque
+from collections.abc import Awaitable, Callable, Hashable, Iterable
+from typing import TypeVar
 
 import msgspec
 
 from sidecar.domain.errors import CursorExpired, ProviderFailed
 from sidecar.domain.memory import Citation, LineRange, ScoreParts, Source
 from sidecar.service.blend import Blend
-from sidecar.service.cursors import new_walk_id
+from sidecar.service.cursors import Owner, new_walk_id
 from sidecar.service.descent import Descent
 from sidecar.service.offload import Offload
 from sidecar.text.fragments import parse_fragment
@@ -37,6 +38,8 @@ LONGEST_WAIT_SECONDS = 0.02
 
 EXPIRED = "this memory cursor has expired; search again"
 
+
+_Holder = TypeVar("_Holder", bound=Hashable)
 
 Rest = Descent | Blend
 """What is left of a search."""
@@ -69,7 +72,8 @@ class KeptHit(msgspec.Struct, frozen=True, kw_only=True):
 class Walk:
     """The hits of one search from `first` on (0 is the best hit). `hits` is complete once `written`."""
 
-    def __init__(self, rest: Rest, *, partial: tuple[str, ...], began: float) -> None:
+    def __init__(self, rest: Rest, *, owner: Owner, partial: tuple[str, ...], began: float) -> None:
+        self.owner = owner
         self.rest: Rest | None = rest
         self.first = len(rest.hits)
         self.partial = partial
@@ -83,7 +87,11 @@ class Walk:
 
 
 class Walks:
-    """The walks of one agent, bounded in number, size and age; the one used longest ago gives way."""
+    """The walks of one agent, bounded in number, size and age.
+
+    When there is no room, whoever holds most gives way: the token, of its callers the one, of its walks that
+    which was used longest ago. So with n tokens each is sure of an n-th, whatever the others ask.
+    """
 
     def __init__(
         self,
@@ -102,17 +110,18 @@ class Walks:
         self._writer: asyncio.Task[None] | None = None
         self._closed = False
 
-    def begin(self, rest: Rest, partial: tuple[str, ...]) -> bytes:
+    def begin(self, rest: Rest, partial: tuple[str, ...], owner: Owner) -> bytes:
         """Keep what is left of a search; gives the walk's id."""
         self._sweep()
         walk_id = new_walk_id()
-        self._walks[walk_id] = Walk(rest, partial=partial, began=self._clock())
+        self._walks[walk_id] = Walk(rest, owner=owner, partial=partial, began=self._clock())
         self._used[walk_id] = None
         self._unwritten.append(walk_id)
         if len(self._unwritten) > MOST_UNWRITTEN:
-            self._drop(next((each for each in self._unwritten if not self._walks[each].awaited), walk_id))
+            unawaited = [each for each in self._unwritten if not self._walks[each].awaited]
+            self._drop(self._giving_way(unawaited, _one) if unawaited else walk_id)
         while len(self._walks) > MOST_WALKS:
-            self._drop(next(iter(self._used)))
+            self._drop(self._giving_way(self._used, _one))
         if self._writer is None and not self._closed:
             self._writer = asyncio.create_task(self._write_all(), name="walks")
         return walk_id
@@ -195,7 +204,29 @@ class Walks:
         self._kept_hits += len(hits)
         walk.written.set()
         while self._kept_hits > MOST_KEPT_HITS:
-            self._drop(next(iter(self._used)))
+            self._drop(self._giving_way(self._used, _hits))
+
+    def _giving_way(self, among: Iterable[bytes], weight: Callable[[Walk], int]) -> bytes:
+        """The walk that goes when these are too much, given in the order in which they would go."""
+        waiting = [(walk_id, self._walks[walk_id]) for walk_id in among]
+        token = _heaviest((walk.owner.token, weight(walk)) for _, walk in waiting)
+        caller = _heaviest((walk.owner, weight(walk)) for _, walk in waiting if walk.owner.token == token)
+        return next(walk_id for walk_id, walk in waiting if walk.owner == caller and weight(walk))
+
+
+def _one(_walk: Walk) -> int:
+    return 1
+
+
+def _hits(walk: Walk) -> int:
+    return len(walk.hits)
+
+
+def _heaviest(weighed: Iterable[tuple[_Holder, int]]) -> _Holder:
+    held: Counter[_Holder] = Counter()
+    for holder, weight in weighed:
+        held[holder] += weight
+    return held.most_common(1)[0][0]
 
 
 def _written(rest: Rest, first: int, steps: int) -> tuple[KeptHit, ...] | None:

@@ -13,9 +13,11 @@ from typing import Any
 
 import msgspec
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 
 from sidecar.domain.corpus import NO_ANNOTATIONS, Annotations, Unit, UnitKind
+from sidecar.domain.halting import Checkpoint, carry_on
 from sidecar.domain.memory import LineRange
 from sidecar.text.annotations import parse, strip
 from sidecar.text.cutting import CODE_LINES, cut_lines
@@ -26,6 +28,18 @@ _NESTING = 60
 _PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING}).enable("table")
 # A link definition is text like any other.
 _PARSER.disable("reference")
+_CHECKPOINT = "checkpoint"
+
+
+def _look_up(state: StateBlock, _start: int, _end: int, _silent: bool) -> bool:
+    """A rule that never matches; the parser asks it at every block, and at every line that may end one."""
+    state.env[_CHECKPOINT]()
+    return False
+
+
+_PARSER.block.ruler.before(
+    "table", _CHECKPOINT, _look_up, {"alt": ["paragraph", "reference", "blockquote", "list"]}
+)
 # What a Markdown parser can throw at a text that its author did not think of. All mean: cut by paragraphs.
 _PARSER_FAULTS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
@@ -63,7 +77,9 @@ class _Run(msgspec.Struct, frozen=True):
 _Owners = list[_Block | None]
 
 
-def units(text: str, *, curated: bool, recall: bool, projects: bool) -> list[Unit]:
+def units(
+    text: str, *, curated: bool, recall: bool, projects: bool, check: Checkpoint = carry_on
+) -> list[Unit]:
     """The units of a note in file order; they never overlap and leave out only blank lines.
 
     `curated` cuts per entry (root `MEMORY.md` and `USER.md`, U§9): a new entry starts at each line that
@@ -73,7 +89,7 @@ def units(text: str, *, curated: bool, recall: bool, projects: bool) -> list[Uni
     their block's annotations.
     """
     lines = split_lines(text)
-    owners = _owners(lines)
+    owners = _owners(lines, check)
     entries = _entries(lines) if curated else None
     runs = _runs(lines, owners, entries)
     notes = _annotations(lines, runs, curated=curated, recall=recall, projects=projects)
@@ -83,6 +99,7 @@ def units(text: str, *, curated: bool, recall: bool, projects: bool) -> list[Uni
     section = 0
     opened: _Block | None = None
     for run in runs:
+        check()
         block = run.block
         if block.level and block is not opened:
             opened = block
@@ -126,7 +143,7 @@ def _entries(lines: Sequence[str]) -> list[int]:
     return numbers
 
 
-def _owners(lines: Sequence[str]) -> _Owners:
+def _owners(lines: Sequence[str], check: Checkpoint) -> _Owners:
     """The block of each line. Lines that the parser leaves out (nesting too deep) have none."""
     front = _front_matter(lines)
     # The parser's own reading of line ends, which would count "\r", is not used; it only has to be hidden.
@@ -134,7 +151,7 @@ def _owners(lines: Sequence[str]) -> _Owners:
     source = "\n".join([""] * front + body)
     owners: _Owners = [None] * len(lines)
     tokens: list[Token] = []
-    env: dict[str, Any] = {}
+    env: dict[str, Any] = {_CHECKPOINT: check}
     try:
         _PARSER.block.parse(source, _PARSER, env, tokens)
         _paint(owners, tokens)

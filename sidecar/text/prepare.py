@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 import msgspec
 
 from sidecar.domain.corpus import FileStamp, Unit
+from sidecar.domain.halting import Checkpoint, carry_on
 from sidecar.domain.memory import Source
 from sidecar.text.cutting import UNIT_LIMIT
 from sidecar.text.dates import note_day, spoken
@@ -101,8 +102,10 @@ class PreparedDocument(msgspec.Struct, frozen=True, kw_only=True):
     blocks: tuple[Block, ...]
 
 
-def prepare(path: str, source: Source, data: bytes, stamp: FileStamp) -> PreparedDocument:
-    """Everything the index keeps of a file; never raises, whatever the bytes are.
+def prepare(
+    path: str, source: Source, data: bytes, stamp: FileStamp, check: Checkpoint = carry_on
+) -> PreparedDocument:
+    """Everything the index keeps of a file; never raises for what the bytes are.
 
     `path` is what callers see. Annotations are read in memory files only: triggers and importance in root
     `MEMORY.md` and `USER.md`, project keys everywhere but in root `USER.md` (U§10).
@@ -111,14 +114,19 @@ def prepare(path: str, source: Source, data: bytes, stamp: FileStamp) -> Prepare
     lines = split_lines(decoded.text)
     curated = source == "memory" and path in CURATED
     found = units(
-        decoded.text, curated=curated, recall=curated, projects=source == "memory" and path != "USER.md"
+        decoded.text,
+        curated=curated,
+        recall=curated,
+        projects=source == "memory" and path != "USER.md",
+        check=check,
     )
     groups = _groups(found)
-    across = _across_cuts(lines, found)
+    across = _across_cuts(lines, found, check)
     heads: dict[tuple[str, ...], str] = {}
     prepared: list[PreparedUnit] = []
     measured = sizes(lines, [unit.lines for unit in found])
     for index, (unit, group, size) in enumerate(zip(found, groups, measured, strict=True)):
+        check()
         head = heads.get(unit.heading)
         if head is None:
             head = heads[unit.heading] = " ".join(index_terms(" ".join(unit.heading)))
@@ -162,11 +170,12 @@ def _groups(found: Sequence[Unit]) -> list[int]:
     return groups
 
 
-def _across_cuts(lines: Sequence[str], found: Sequence[Unit]) -> dict[int, str]:
+def _across_cuts(lines: Sequence[str], found: Sequence[Unit], check: Checkpoint) -> dict[int, str]:
     """For pieces of over-long lines: the tokens that the cut after a piece parts, to be found there whole."""
     across: dict[int, str] = {}
     reached: tuple[int, int] = (0, 0)
     for index, (unit, following) in enumerate(pairwise(found)):
+        check()
         chars, after = unit.lines.chars, following.lines.chars
         if not chars or not after or unit.lines.start != following.lines.start or chars[1] != after[0]:
             continue
@@ -186,8 +195,8 @@ def _token_around(line: str, cut: int) -> tuple[int, int]:
     reach = _UNSPACED_REACH if _UNSPACED.search(line[cut - 1 : cut + 1]) else _TOKEN_REACH
     before = line[max(0, cut - reach) : cut]
     after = line[cut : cut + reach]
-    left = before.split()
-    right = after.split()
+    left = before.rsplit(maxsplit=1)
+    right = after.split(maxsplit=1)
     start = cut if not left or before[-1:].isspace() else cut - len(left[-1])
     end = cut if not right or after[:1].isspace() else cut + len(right[0])
     return start, end

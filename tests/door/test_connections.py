@@ -138,6 +138,21 @@ async def test_a_reader_that_takes_no_answer_is_cut_off(doorway: Any) -> None:
     plain.close()
 
 
+async def test_a_call_that_a_stop_cannot_wait_for_is_told_to_come_back(doorway: Any) -> None:
+    door = await doorway()
+    early, late = await Socket.open(door.port), await Socket.open(door.port)
+    early.send(post(door.token, "/rpc/test.wait", b"{}"))
+    await door.in_work(1)
+    door.dispatcher.wind_down(0.05)
+    late.send(post(door.token, "/rpc/test.wait", b"{}"))
+    for connection in (early, late):
+        status, _, body = await connection.answer()
+        assert status == 503
+        assert (body["error"]["retryable"], body["error"]["retryAfterMs"]) == (True, 2000)
+        connection.close()
+    assert door.dispatcher.in_work == 0
+
+
 async def test_calls_beyond_the_bound_are_told_to_come_back_while_health_stays_fast(doorway: Any) -> None:
     door = await doorway(most_in_work=2)
     workers = [await Socket.open(door.port) for _ in range(2)]

@@ -12,12 +12,21 @@ from hypothesis import strategies as st
 
 from sidecar.domain.authority import CallerContext, HostOperation, Operator, OwnerPrivate, Session
 from sidecar.domain.errors import CursorExpired, CursorInvalid
-from sidecar.domain.memory import SearchRequest
+from sidecar.domain.memory import LineRange, ScoreParts, SearchRequest
 from sidecar.ranking.floor import StrictFloor
-from sidecar.service.cursors import CursorMint, binding, new_walk_id
+from sidecar.service.cursors import CursorMint, Owner, binding, new_walk_id, owner_of
 from sidecar.service.descent import Descent
 from sidecar.service.offload import Offload
-from sidecar.service.walks import KEPT_SECONDS, MOST_UNWRITTEN, MOST_WALKS, Walks
+from sidecar.service.walks import (
+    KEPT_SECONDS,
+    MOST_HITS,
+    MOST_KEPT_HITS,
+    MOST_UNWRITTEN,
+    MOST_WALKS,
+    KeptHit,
+    Place,
+    Walks,
+)
 
 
 class Clock:
@@ -52,8 +61,20 @@ def rest() -> Descent:
     return Descent(StrictFloor(0), demoted=0.8)
 
 
+MINE, THEIRS = Owner("mine", ("operator", "mine")), Owner("theirs", ("operator", "theirs"))
+KEPT = KeptHit(
+    place=Place("memory/a.md", LineRange(1, 1), "revision"),
+    before=(),
+    twins=(),
+    project_keys=(),
+    source="memory",
+    score=1.0,
+    parts=ScoreParts(),
+)
+
+
 async def test_a_walk_is_kept_for_ten_minutes(walks: Walks, clock: Clock) -> None:
-    walk_id = walks.begin(rest(), ())
+    walk_id = walks.begin(rest(), (), MINE)
     clock.now += KEPT_SECONDS - 1
     assert (await walks.get(walk_id)).hits == ()
     clock.now += 1
@@ -63,32 +84,77 @@ async def test_a_walk_is_kept_for_ten_minutes(walks: Walks, clock: Clock) -> Non
 
 
 async def test_the_walk_used_longest_ago_gives_way(walks: Walks) -> None:
-    first, second = walks.begin(rest(), ()), walks.begin(rest(), ())
+    first, second = walks.begin(rest(), (), MINE), walks.begin(rest(), (), MINE)
     await walks.get(second)
     await walks.get(first)
     for _ in range(MOST_WALKS - 1):
-        await walks.get(walks.begin(rest(), ()))
+        await walks.get(walks.begin(rest(), (), MINE))
     await walks.get(first)
     with pytest.raises(CursorExpired):
         await walks.get(second)
 
 
+async def test_one_tokens_searches_never_push_out_another_tokens_cursors(walks: Walks) -> None:
+    mine = [walks.begin(rest(), (), MINE) for _ in range(MOST_UNWRITTEN // 2)]
+    for _ in range(MOST_WALKS):
+        walks.begin(rest(), (), THEIRS)
+    for walk_id in mine:
+        assert (await walks.get(walk_id)).owner == MINE
+    for _ in range(MOST_WALKS):
+        await walks.get(walks.begin(rest(), (), THEIRS))
+    for walk_id in mine:
+        assert (await walks.get(walk_id)).owner == MINE
+
+
+async def test_a_share_of_the_kept_hits_is_each_tokens_own(
+    walks: Walks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sidecar.service.walks._written", lambda *_: (KEPT,) * MOST_HITS)
+    share = MOST_KEPT_HITS // MOST_HITS // 2
+    mine = [walks.begin(rest(), (), MINE) for _ in range(share)]
+    for walk_id in mine:
+        await walks.get(walk_id)
+    for number in range(3 * share):
+        theirs = walks.begin(rest(), (), Owner("theirs", ("session", str(number))))
+        await walks.get(theirs)
+    for walk_id in mine:
+        assert len((await walks.get(walk_id)).hits) == MOST_HITS
+
+
+async def test_of_a_tokens_callers_the_one_that_holds_most_gives_way(walks: Walks) -> None:
+    quiet, loud = Owner("host", ("session", "quiet")), Owner("host", ("session", "loud"))
+    kept = walks.begin(rest(), (), quiet)
+    for _ in range(MOST_WALKS):
+        await walks.get(walks.begin(rest(), (), loud))
+    assert (await walks.get(kept)).owner == quiet
+
+
+def test_a_walk_belongs_to_the_token_and_the_session_that_asked() -> None:
+    def owner(token: str, session: str) -> Owner:
+        authority = Session(session_key=session, sandboxed=False)
+        return owner_of(CallerContext(authority=authority, assert_current=lambda: None, token_name=token))
+
+    assert owner("one", "a") == owner("one", "a")
+    assert owner("one", "a").token != owner("two", "a").token
+    assert owner("one", "a").caller != owner("one", "b").caller
+
+
 async def test_walks_that_nobody_could_write_down_yet_are_bounded(walks: Walks) -> None:
-    begun = [walks.begin(rest(), ()) for _ in range(MOST_UNWRITTEN + 1)]
+    begun = [walks.begin(rest(), (), MINE) for _ in range(MOST_UNWRITTEN + 1)]
     with pytest.raises(CursorExpired):
         await walks.get(begun[0])
     await walks.get(begun[1])
 
 
 async def test_whoever_waits_for_a_walk_is_told_when_it_gives_way(walks: Walks) -> None:
-    walk_id = walks.begin(rest(), ())
+    walk_id = walks.begin(rest(), (), MINE)
     waiting = asyncio.create_task(walks.get(walk_id))
     await asyncio.sleep(0)
     await walks.close()
     with pytest.raises(CursorExpired):
         await waiting
     with pytest.raises(CursorExpired):
-        await walks.get(walks.begin(rest(), ()))
+        await walks.get(walks.begin(rest(), (), MINE))
 
 
 async def test_a_walk_that_cannot_go_on_fails_alone(walks: Walks) -> None:
@@ -96,14 +162,14 @@ async def test_a_walk_that_cannot_go_on_fails_alone(walks: Walks) -> None:
         def advance(self, most: int, steps: int) -> bool:  # noqa: ARG002
             raise RuntimeError("broken ranking")
 
-    broken, whole = walks.begin(Broken(StrictFloor(0), demoted=0.8), ()), walks.begin(rest(), ())
+    broken, whole = walks.begin(Broken(StrictFloor(0), demoted=0.8), (), MINE), walks.begin(rest(), (), MINE)
     with pytest.raises(Exception, match="could not be continued"):
         await walks.get(broken)
     assert (await walks.get(whole)).hits == ()
 
 
 async def test_a_caller_that_goes_away_leaves_the_walk_to_others(walks: Walks) -> None:
-    walk_id = walks.begin(rest(), ())
+    walk_id = walks.begin(rest(), (), MINE)
     waiting = asyncio.create_task(walks.get(walk_id))
     await asyncio.sleep(0)
     waiting.cancel()

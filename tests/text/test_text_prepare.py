@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.domain.corpus import FileStamp
+from sidecar.domain.errors import Halted
 from sidecar.domain.memory import Source
 from sidecar.text.prepare import PreparedDocument, prepare
 from sidecar.text.terms import index_terms, query_terms
@@ -31,6 +32,31 @@ def unit_terms(document: PreparedDocument) -> str:
 def passage_terms(document: PreparedDocument) -> set[str]:
     """The terms of all passages."""
     return {term for passage in document.passages for term in passage.terms.split()}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "word " * 200_000,
+        "> > a\n" + "a\n" * 20_000,
+        "- a\n" * 20_000,
+        "a\n\n" * 20_000,
+        "|a|\n|-|\n" + "|b|\n" * 9000,
+    ],
+    ids=["line", "quote", "list", "paragraphs", "table"],
+)
+def test_preparing_a_long_file_is_given_up_soon_whatever_it_holds(text: str) -> None:
+    asked = 0
+
+    def give_up() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 50:
+            raise Halted("enough")
+
+    with pytest.raises(Halted):
+        prepare("memory/a.md", "memory", text.encode(), STAMP, give_up)
+    assert asked == 50
 
 
 @given(
