@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
+
+
+class Strength(NamedTuple):
+    """What a hit is worth: its score, and the part of it that its words gave."""
+
+    score: float
+    text: float
 
 
 class Floor(Protocol):
@@ -16,11 +23,8 @@ class Floor(Protocol):
     @property
     def final(self) -> bool: ...
 
-    def keeps(self, place: int, score: float, text: float, best: float) -> bool:
-        """Whether the hit at `place` (0 is first) stays.
-
-        `text` is the lexical part of its score, `best` the score of the first hit.
-        """
+    def keeps(self, place: int, hit: Strength, best: Strength) -> bool:
+        """Whether the hit at `place` (0 is first) stays, given the first one."""
         ...
 
 
@@ -30,40 +34,50 @@ class StrictFloor(msgspec.Struct, frozen=True):
     minimum: float
     final: bool = True
 
-    def keeps(self, place: int, score: float, text: float, best: float) -> bool:  # noqa: ARG002
+    def keeps(self, place: int, hit: Strength, best: Strength) -> bool:  # noqa: ARG002
         """By the score alone, as callers see it: to six decimals."""
-        return round(score, 6) >= self.minimum
+        return round(hit.score, 6) >= self.minimum
 
 
 class DefaultFloor(msgspec.Struct, frozen=True):
-    """Without `minScore`: the stronger the best hit, the longer its list.
+    """Without `minScore`: the more the best hit says of the query, the longer its list.
 
-    Hits within `near` of the best always stay: they say the same of the query. Of the others those stay that
-    reach `relative` of the best, at most `most` of them where the best has all of the query (`full`), `few`
-    where it is just `strong`. Below that the list gets shorter still, down to one hit at `lowest`. A hit that
-    shares no word with the query needs `meaning`: static vectors see some likeness in anything.
+    What it says is told by its words, alike with and without vectors: likeness adds something to any text,
+    and counts only beyond `likeness`. One hit at `lowest`, `few` where that is `strong`, `most` where it is
+    all of the query (`full`). Of these stay those that reach `relative` of the best; hits within `near` of
+    the best stay always, for they say the same of the query. A hit that shares no word with the query needs
+    `meaning`.
     """
 
-    lowest: float = 0.07
-    meaning: float = 0.2
-    strong: float = 0.35
+    lowest: float = 0.1
+    strong: float = 0.28
     full: float = 1.0
-    relative: float = 0.4
-    near: float = 0.95
     few: int = 6
     most: int = 20
+    least: float = 0.07
+    relative: float = 0.25
+    near: float = 0.95
+    meaning: float = 0.2
+    likeness: float = 0.12
     final: bool = True
 
-    def keeps(self, place: int, score: float, text: float, best: float) -> bool:
+    def keeps(self, place: int, hit: Strength, best: Strength) -> bool:
         """By the best hit's strength, the share of it that is reached, and the place in the list."""
-        if score <= 0 or (text <= 0 and score < self.meaning) or (score < self.lowest and place > 0):
+        if hit.score <= 0 or (hit.text <= 0 and hit.score < self.meaning):
             return False
-        if best < self.strong:
-            share = max(0.0, best - self.lowest) / (self.strong - self.lowest)
-            return place < 1 + round((self.few - 1) * share) or score >= self.near * best
-        share = min(1.0, (best - self.strong) / (self.full - self.strong))
-        within = place < self.few + round((self.most - self.few) * share)
-        return score >= self.near * best or (within and score >= self.relative * best)
+        if place == 0:
+            return True
+        if hit.score < self.least:
+            return False
+        within = place < self._length(best) and hit.score >= self.relative * best.score
+        return within or hit.score >= self.near * best.score
+
+    def _length(self, best: Strength) -> int:
+        """How long a list may be that begins with this hit."""
+        strength = max(best.text, best.score - self.likeness)
+        weak = _share(strength, self.lowest, self.strong)
+        strong = _share(strength, self.strong, self.full)
+        return 1 + round((self.few - 1) * weak + (self.most - self.few) * strong)
 
 
 class FileShapedFloor(msgspec.Struct, frozen=True):
@@ -73,8 +87,13 @@ class FileShapedFloor(msgspec.Struct, frozen=True):
     without: DefaultFloor = DefaultFloor()
     final: bool = False
 
-    def keeps(self, place: int, score: float, text: float, best: float) -> bool:
+    def keeps(self, place: int, hit: Strength, best: Strength) -> bool:
         """With a minimum: at least that, or matched by words. Without one: the default rule."""
         if self.minimum is None:
-            return self.without.keeps(place, score, text, best)
-        return round(score, 6) >= self.minimum or text > 0
+            return self.without.keeps(place, hit, best)
+        return round(hit.score, 6) >= self.minimum or hit.text > 0
+
+
+def _share(value: float, low: float, high: float) -> float:
+    """How far a value has come from `low` to `high`, 0 to 1."""
+    return min(1.0, max(0.0, (value - low) / (high - low)))

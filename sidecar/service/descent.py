@@ -14,7 +14,7 @@ import msgspec
 from sidecar.domain.memory import Hit
 from sidecar.index.entries import DocumentEntry
 from sidecar.ranking.collapse import LOOK_AHEAD, NEAR_SCORE, Collapse, Placed
-from sidecar.ranking.floor import Floor
+from sidecar.ranking.floor import Floor, Strength
 from sidecar.ranking.likeness import Likeness, said
 from sidecar.service.ordering import Ranked
 from sidecar.service.showing import NoHit
@@ -134,7 +134,8 @@ class _Leg:
         self._ahead: deque[_Next] = deque()
         self._demoted: list[_Next] = []
         self._held = -1
-        self._best = self._last = 0.0
+        self._best: Strength | None = None
+        self._last = 0.0
         self._ended = False
 
     def step(self) -> bool:
@@ -247,7 +248,8 @@ class _Leg:
         return kept
 
     def _kept(self, ranked: Ranked) -> bool:
-        return self._floor.keeps(len(self._found), ranked.score, ranked.text, self._best or ranked.score)
+        hit = Strength(ranked.score, ranked.text)
+        return self._floor.keeps(len(self._found), hit, self._best or hit)
 
     def _show(self, ranked: Ranked) -> Hit | None:
         shown = self.windows.show(ranked)
@@ -255,7 +257,7 @@ class _Leg:
             self._dropped.add(ranked.entry.path)
         if not isinstance(shown, Hit):
             return None
-        self._best = self._best or ranked.score
+        self._best = self._best or Strength(ranked.score, ranked.text)
         self._last = ranked.score
         return shown
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.ranking.floor import DefaultFloor, FileShapedFloor, Floor, StrictFloor
+from sidecar.ranking.floor import DefaultFloor, FileShapedFloor, Floor, Strength, StrictFloor
 
 scores_ = st.lists(st.floats(0, 1.5), min_size=1, max_size=60).map(lambda s: sorted(s, reverse=True))
 
 
-def kept(floor: Floor, scores: list[float], text: float = 0.1) -> list[float]:
-    """What stays of a ranked list, as a search walks it."""
+def kept(floor: Floor, scores: list[float], text: float = 1.0) -> list[float]:
+    """What stays of a ranked list, as a search walks it; `text` is the words' share of every score."""
     out: list[float] = []
     for score in scores:
-        if floor.keeps(len(out), score, text, scores[0]):
+        if floor.keeps(len(out), Strength(score, text * score), Strength(scores[0], text * scores[0])):
             out.append(score)
         elif floor.final:
             break
@@ -38,10 +38,23 @@ def test_equal_hits_stay_together_however_many_they_are() -> None:
 
 
 def test_a_weak_best_hit_has_few_beside_it_and_a_strong_one_many() -> None:
-    lengths = [len(kept(DefaultFloor(), [best] + [0.6 * best] * 49)) for best in (0.06, 0.2, 0.35, 0.7, 1.0)]
+    lengths = [len(kept(DefaultFloor(), [best] + [0.6 * best] * 49)) for best in (0.09, 0.2, 0.28, 0.7, 1.0)]
     assert lengths == sorted(lengths)
-    assert lengths[0] == 1
-    assert lengths[-1] == 20
+    assert (lengths[0], lengths[2], lengths[-1]) == (1, 6, 20)
+
+
+@given(st.floats(0, 0.12))
+def test_a_little_likeness_makes_no_list_longer(likeness: float) -> None:
+    """What any text has in common with any query says nothing of it."""
+    words = [0.2] + [0.15] * 30
+    alike = [score + likeness for score in words]
+    floor, best = DefaultFloor(), Strength(alike[0], words[0])
+    more = [
+        place
+        for place, (score, text) in enumerate(zip(alike, words, strict=True))
+        if floor.keeps(place, Strength(score, text), best) and score < floor.near * alike[0]
+    ]
+    assert len(more) < len(kept(floor, words)) == 4
 
 
 def test_by_meaning_alone_nothing_very_weak_is_shown() -> None:
