@@ -18,6 +18,8 @@ METHODS = (
     "memory.search",
     "memory.get",
     "memory.status",
+    "sidecar.caller",
+    "sidecar.capabilities",
     "sidecar.explain",
     "sidecar.search",
     "sidecar.notes",

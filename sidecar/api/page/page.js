@@ -40,6 +40,7 @@ async function ask(options) {
     const restarted = failed && now.instance !== caller.instance;
     meet(now);
     declared = await service.call("sidecar.capabilities", { agentId }, options);
+    search.offer(declared.capabilities);
     if (failed) notice(restarted ? "The service was restarted. The token still holds." : "The service answers again.", "good");
     failed = false;
   }

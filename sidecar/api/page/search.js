@@ -31,6 +31,19 @@ export class Search {
     for (const contract of ["v2", "v1"]) this.column(contract);
   }
 
+  /* Filters that the agent's provider does not have cannot be set. */
+  offer({ sources, noteFilter }) {
+    for (const option of byId("sources").options) {
+      option.disabled = option.value !== "" && !(option.value === "both" ? ["memory", "sessions"] : [option.value]).every((source) => sources.includes(source));
+    }
+    if (byId("sources").selectedOptions[0]?.disabled) byId("sources").value = "";
+    for (const id of ["path", "since", "until"]) {
+      byId(id).disabled = !noteFilter;
+      if (!noteFilter) byId(id).value = "";
+    }
+    this.countFilters();
+  }
+
   countFilters() {
     const set = FILTERS.filter((id) => byId(id).value !== "").length;
     byId("filters-set").textContent = set ? `${set} set` : "";
@@ -145,7 +158,8 @@ export class Search {
       if (running !== this.#running) return;
       const { list } = this.column("v1", {
         facts: [counted(answer.results.length), answer.searchMode, answer.provider, took(began)],
-        said: [answer.warning, ignored.length ? `v1 has no filter for ${ignored.join(", ")}: not applied here.` : ""].filter(Boolean).join(" "),
+        said: [answer.warning, ignored.length ? `v1 has no filter for ${ignored.join(", ")}: not applied here.` : "",
+          asked.minScore !== undefined ? "v1 keeps hits that hold words of the query, whatever the minimum score." : ""].filter(Boolean).join(" "),
       });
       const shared = { terms: wordsOf(asked.query), get: this.reader(agent), providerOf: () => this.agent().providerId };
       list.append(...answer.results.map((hit, at) => hitV1(hit, at + 1, shared)));
