@@ -17,7 +17,7 @@ import aiohttp
 
 PLUGIN = Path(__file__).parents[2] / "adapters" / "openclaw"
 TOKEN = "gateway-token-of-the-tests"
-START_SECONDS = 300.0
+START_SECONDS = 600.0
 COMMAND_SECONDS = 300.0
 """A command of the gateway's costs up to half a minute of one core."""
 
