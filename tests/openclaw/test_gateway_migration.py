@@ -23,7 +23,8 @@ README = (PLUGIN / "README.md").read_text(encoding="utf-8")
 SPARE_KEY = "- The spare key hangs behind the blue can."
 SERVE, INSTALL = re.findall(r"```sh\n(.+?)```", README, re.DOTALL)
 (CONFIGURATION,) = re.findall(r"```json\n(.+?)```", README, re.DOTALL)
-ASK = re.findall(r"`(openclaw memory-sidecar [^`]+)`", README)
+(STEP,) = re.findall(r"^4\. Ask: (.+)$", README, re.MULTILINE)
+ASK = re.findall(r"`(.+?)`", STEP)
 
 
 class Owner(NamedTuple):
