@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, cast
+from typing import Literal, TypeVar, cast
 
 import msgspec
 
@@ -12,6 +12,7 @@ from sidecar.domain.session_rows import SessionRow
 from sidecar.wire import session_rules as rules
 from sidecar.wire.rules import ABSENT, Params, check, field
 
+T = TypeVar("T", bound=msgspec.Struct)
 Kind = Literal["owner-private", "conversation"]
 OriginName = Literal["owner", "agent", "untrusted", "system"]
 
@@ -29,7 +30,7 @@ class Resolve(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     session_key: str
     session_id: str
-    sender_is_owner: bool
+    sender_is_owner: bool = False
 
 
 class Admit(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,8 +53,8 @@ class Delegate(msgspec.Struct, frozen=True, kw_only=True):
 
     handle: str
     session_key: str
-    session_id: str | None
-    detached: bool
+    session_id: str | None = None
+    detached: bool = False
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,19 +69,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
 def row(params: Params) -> SessionRow:
     """Decode `session.put`."""
     check(rules.ROW, params)
-    return SessionRow(
-        session_key=_text(params, "sessionKey"),
-        session_id=_text(params, "sessionId"),
-        lifecycle_revision=_optional(params, "lifecycleRevision"),
-        chat_type=_optional(params, "chatType"),
-        sender_is_owner=_flag(params, "senderIsOwner"),
-        parent_session_key=_optional(params, "parentSessionKey"),
-        parent_session_id=_optional(params, "parentSessionId"),
-        parent_lifecycle_revision=_optional(params, "parentLifecycleRevision"),
-        spawned_by_sender_is_owner=_flag(params, "spawnedBySenderIsOwner"),
-        incognito=_flag(params, "incognito") or False,
-        pending=_flag(params, "pending") or False,
-    )
+    return _decoded(SessionRow, params)
 
 
 def replace(params: Params) -> Replace:
@@ -107,12 +96,7 @@ def session_key(params: Params) -> str:
 def resolve(params: Params) -> Resolve:
     """Decode `audience.resolve`."""
     check(rules.RESOLVE, params)
-    return Resolve(
-        agent=_text(params, "agentId"),
-        session_key=_text(params, "sessionKey"),
-        session_id=_text(params, "sessionId"),
-        sender_is_owner=_flag(params, "senderIsOwner") or False,
-    )
+    return _decoded(Resolve, params, agent="agentId")
 
 
 def admit(params: Params) -> Admit:
@@ -128,12 +112,7 @@ def admit(params: Params) -> Admit:
 def delegate(params: Params) -> Delegate:
     """Decode `audience.delegate`. `detached` lets the child be without a row (U§6)."""
     check(rules.DELEGATE, params)
-    return Delegate(
-        handle=_text(params, "handle"),
-        session_key=_text(params, "sessionKey"),
-        session_id=_optional(params, "sessionId"),
-        detached=_flag(params, "detached") or False,
-    )
+    return _decoded(Delegate, params)
 
 
 def handle(params: Params) -> str:
@@ -145,12 +124,7 @@ def handle(params: Params) -> str:
 def provenance(params: Params) -> Provenance:
     """Decode `provenance.put`."""
     check(rules.PROVENANCE, params)
-    return Provenance(
-        agent=_text(params, "agentId"),
-        path=_text(params, "path"),
-        revision=_text(params, "revision"),
-        origin=cast(OriginName, params["originClass"]),
-    )
+    return _decoded(Provenance, params, agent="agentId", origin="originClass")
 
 
 def audience(handle: str, value: Audience) -> dict[str, object]:
@@ -165,11 +139,12 @@ def _text(params: Params, name: str) -> str:
     return cast(str, params[name])
 
 
-def _optional(params: Params, name: str) -> str | None:
-    value = field(params, name)
-    return None if value is ABSENT else cast(str, value)
-
-
-def _flag(params: Params, name: str) -> bool | None:
-    value = field(params, name)
-    return None if value is ABSENT else cast(bool, value)
+def _decoded(shape: type[T], params: Params, **named: str) -> T:
+    """The value of checked parameters: of each field's own name in the wire's spelling, or as `named`."""
+    values = {}
+    for known in msgspec.structs.fields(shape):
+        first, *others = known.name.split("_")
+        value = field(params, named.get(known.name, first + "".join(part.capitalize() for part in others)))
+        if value is not ABSENT:
+            values[known.name] = value
+    return shape(**values)

@@ -17,7 +17,7 @@ import aiohttp
 
 PLUGIN = Path(__file__).parents[2] / "adapters" / "openclaw"
 TOKEN = "gateway-token-of-the-tests"
-START_SECONDS = 300.0
+START_SECONDS = 600.0
 COMMAND_SECONDS = 300.0
 """A command of the gateway's costs up to half a minute of one core."""
 
@@ -42,11 +42,20 @@ def free_port() -> int:
 class Gateway:
     """A running gateway and how to talk to it."""
 
-    def __init__(self, directory: Path, packages: Path, *, workspace: Path, plugin: dict[str, Any]) -> None:
-        """`plugin` is the plugin's own configuration."""
+    def __init__(
+        self,
+        directory: Path,
+        packages: Path,
+        *,
+        workspace: Path,
+        plugin: dict[str, Any],
+        own_home: bool = False,
+    ) -> None:
+        """`plugin` is the plugin's own configuration; `own_home`: everything else stands below the home."""
         self.directory = directory
         self.port = free_port()
         self._packages = packages
+        self._own_home = own_home
         self._process: subprocess.Popen[bytes] | None = None
         (directory / "home").mkdir()
         self.configuration: dict[str, Any] = {
@@ -164,15 +173,16 @@ class Gateway:
         return [str(node), str(self._packages / "openclaw" / "openclaw.mjs"), *arguments]
 
     def _environment(self) -> dict[str, str]:
+        plain = {"PATH": os.environ["PATH"], "HOME": str(self.directory / "home"), "NO_COLOR": "1"}
+        if self._own_home:
+            return plain
         path = self.directory / "gateway.json"
         if not path.exists():
             path.write_text(json.dumps(self.configuration))
         return {
-            "PATH": os.environ["PATH"],
-            "HOME": str(self.directory / "home"),
+            **plain,
             "OPENCLAW_STATE_DIR": str(self.directory / "state"),
             "OPENCLAW_CONFIG_PATH": str(path),
-            "NO_COLOR": "1",
         }
 
 

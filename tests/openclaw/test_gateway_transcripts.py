@@ -1,4 +1,4 @@
-"""Transcripts through the published gateway: shown to whom they are authorised for, withheld without a verdict."""
+"""Transcripts through the published gateway: shown to whom they are authorised for, else withheld."""
 
 from __future__ import annotations
 

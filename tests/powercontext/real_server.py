@@ -17,7 +17,8 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 VARIABLE = "POWERCONTEXT_COMMAND"
 TOKEN = "real-token-0123456789abcdef"
-START_SECONDS = 90
+START_SECONDS = 300
+"""It takes five to seven of an idle core; a machine that does other things gives it less."""
 
 
 def command() -> str:

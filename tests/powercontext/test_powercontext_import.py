@@ -73,7 +73,7 @@ class Exports:
 
     async def run(self, *more: str) -> Any:
         return await asyncio.to_thread(
-            self._launcher.run, *self.arguments(*more), environment=self.environment, timeout=120
+            self._launcher.run, *self.arguments(*more), environment=self.environment, timeout=300
         )
 
     def begin(self) -> Any:
@@ -119,7 +119,7 @@ async def test_an_export_killed_half_way_is_taken_up_again_and_leaves_each_fact_
     async def half_way() -> bool:
         return (await stored(memory, agent)).total() >= half or process.poll() is not None
 
-    await eventually(half_way, within=60)
+    await eventually(half_way, within=240)
     process.kill()
     process.wait()
     assert 0 < (await stored(memory, agent)).total() <= len(facts)

@@ -98,7 +98,7 @@ async def found_again(service: Any, eventually: Any) -> None:
     async def found() -> bool:
         return (await answer(service))[0] == "found"
 
-    await eventually(found, within=60, pause=0.2)
+    await eventually(found, within=240, pause=0.2)
     assert (await service.call("memory.status", {"agentId": "hasty"}))["status"] == "ready"
 
 
@@ -195,7 +195,7 @@ async def test_a_server_killed_in_mid_call_fails_those_calls_and_loses_nothing(
 
     await eventually(some_answered)
     own_server.stop(signal.SIGKILL)
-    await asyncio.wait_for(asyncio.gather(*asking), 60)
+    await asyncio.wait_for(asyncio.gather(*asking), 240)
     assert set(answers) <= {"found", "PROVIDER_FAILED", "OVERLOADED"}
     own_server.start()
     await found_again(disturbed, eventually)
@@ -244,40 +244,87 @@ async def test_an_overloaded_server_never_makes_an_answer_empty(
     await found_again(disturbed, eventually)
 
 
-async def test_no_call_of_an_agent_or_project_ever_gives_the_canary_of_another(
-    store: Any, memory: Any, open_handle: Any
-) -> None:
-    from sidecar.domain.memory import Found, GetRequest, NotFound, SearchRequest
+AGENTS = [f"canary-{number}" for number in range(20)]
+PROJECTS = [None, *(f"github.com/canary/{number}" for number in range(5))]
+PARTITIONS = [(agent, project) for agent in AGENTS for project in PROJECTS]
+AT_ONCE = 12
 
-    agents = [f"canary-{number}" for number in range(20)]
-    projects = [None, *(f"github.com/canary/{number}" for number in range(5))]
-    partitions = [(agent, project) for agent in agents for project in projects]
 
-    def text(agent: str, project: str | None) -> str:
-        return f"canary of {agent} in {project or 'no project'}"
+def canary(agent: str, project: str | None) -> str:
+    return f"canary of {agent} in {project or 'no project'}"
 
-    for agent, project in partitions:
+
+@pytest.fixture
+async def crowded(store: Any, memory: Any, launcher: Any) -> AsyncIterator[Any]:
+    """A service for twenty agents of one store, each with a canary, and one in each of five projects."""
+    for agent, project in PARTITIONS:
         name = f"openclaw:agent:{agent}" + (f":project:{project}" if project else "")
-        await memory.remember(name, text(agent, project))
-    patient = {"search_timeout_seconds": 30, "timeout_seconds": 30}
-    handles = {agent: await open_handle(store, agent, **patient) for agent in agents}
-    references = {}
-    for agent, project in partitions:
-        keys = None if project is None else (project,)
-        page = await handles[agent].search(
-            SearchRequest(query="canary", max_results=50, active_project_keys=keys)
+        await memory.remember(name, canary(agent, project))
+    path = launcher.directory / "config.toml"
+    path.write_text(
+        "".join(
+            f'[agents.{agent}]\nprovider = "powercontext"\ndefault = {str(agent == AGENTS[0]).lower()}\n'
+            f'[agents.{agent}.powercontext]\nendpoint = "{store.url}"\ntoken_env = "STORE_TOKEN"\n'
+            "search_timeout_seconds = 30\ntimeout_seconds = 30\n"
+            for agent in AGENTS
         )
-        assert [hit.excerpt for hit in page.hits] == [text(agent, project)]
-        references[agent, project] = page.hits[0].reference
-    for agent in agents:
-        page = await handles[agent].search(
-            SearchRequest(query="canary", max_results=50, active_project_keys=tuple(projects[1:]))
+    )
+    service = launcher.serve(None, "--config", str(path), environment={"STORE_TOKEN": store.token})
+    yield service
+    assert service.stop() == 0
+
+
+async def test_no_call_of_an_agent_or_project_ever_gives_the_canary_of_another(crowded: Any) -> None:
+    """A hundred and twenty partitions, asked over the wire by operators and by a host, many at once."""
+    door = asyncio.Semaphore(AT_ONCE)
+
+    async def call(method: str, params: Any, token: str | None = None) -> Any:
+        async with door:
+            status, frame = await crowded.post(f"/rpc/{method}", params, token=token)
+        assert status == 200, frame
+        return frame["payload"]
+
+    async def of_agent(agent: str) -> dict[tuple[str, str | None], Any]:
+        """The references of its partitions, each found alone and in its projects together."""
+        page = await call(
+            "memory.search", {"version": 2, "query": "canary", "maxResults": 50, "agentId": agent}
         )
-        assert {hit.excerpt for hit in page.hits} == {text(agent, project) for project in projects[1:]}
-    for number, (agent, project) in enumerate(partitions):
+        assert [hit["excerpt"] for hit in page["hits"]] == [canary(agent, None)]
+        found = {(agent, None): page["hits"][0]["reference"]}
+        opened = await call(
+            "provider.open",
+            {"agentId": agent, "authority": {"kind": "operator", "scopes": ["operator.read"]}},
+            crowded.host_token,
+        )
+
+        async def by_host(*keys: str) -> list[Any]:
+            request = {"query": "canary", "maxResults": 50, "activeProjectKeys": list(keys)}
+            answer = await call(
+                "provider.search", {"lease": opened["lease"], "request": request}, crowded.host_token
+            )
+            return list(answer["hits"])
+
+        projects = [project for project in PROJECTS if project]
+        for project in projects:
+            [hit] = await by_host(project)
+            assert hit["excerpt"] == canary(agent, project)
+            found[agent, project] = hit["reference"]
+        together = {hit["excerpt"] for hit in await by_host(*projects)}
+        assert together == {canary(agent, project) for project in projects}
+        return found
+
+    references: dict[tuple[str, str | None], Any] = {}
+    for found in await asyncio.gather(*map(of_agent, AGENTS)):
+        references |= found
+    assert len({reference["id"] for reference in references.values()}) == len(PARTITIONS)
+
+    async def read(number: int, agent: str, project: str | None) -> None:
         reference = references[agent, project]
-        read = await handles[agent].get(GetRequest(reference=reference))
-        assert isinstance(read, Found)
-        assert read.text == text(agent, project)
-        stranger = agents[(agents.index(agent) + 1 + number % 19) % 20]
-        assert await handles[stranger].get(GetRequest(reference=reference)) == NotFound()
+        own = await call("memory.get", {"reference": reference, "agentId": agent})
+        assert own["text"] == canary(agent, project)
+        stranger = AGENTS[(AGENTS.index(agent) + 1 + number % 19) % 20]
+        assert (await call("memory.get", {"reference": reference, "agentId": stranger}))[
+            "status"
+        ] == "not_found"
+
+    await asyncio.gather(*(read(number, *partition) for number, partition in enumerate(PARTITIONS)))

@@ -3,11 +3,14 @@
 import { open, stat } from "node:fs/promises";
 import { Agent as HttpAgent, request as httpRequest } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import { basename, dirname } from "node:path";
 
 const LARGEST_REPLY = 16 * 1024 * 1024;
 const LARGEST_TOKEN = 4096;
 const MOST_CONNECTIONS = 32;
 const LONGEST_MESSAGE = 500;
+/** The kernel's address of a socket holds 108 bytes with the final zero, 104 elsewhere. */
+const LONGEST_SOCKET_PATH = process.platform === "linux" ? 107 : 103;
 const SAFE_IN_A_HEADER = /^[\x21-\x7e]+$/;
 
 /**
@@ -54,13 +57,18 @@ export class SidecarClient {
     const token = await this._token(deadline);
     signal?.throwIfAborted();
     const body = Buffer.from(JSON.stringify(params));
-    const send = () => this._send(`/rpc/${method}`, body, token, deadline, signal);
-    const { status, text } = await send().catch((error) => {
-      // The other side may close a kept connection in the moment in which it is used again.
-      if (error.onKeptConnection) return send();
-      throw error;
-    });
-    return this._payload(status, text, token);
+    const door = await before(deadline, doorTo(this.settings.socketPath));
+    const send = () => this._send(`/rpc/${method}`, body, token, { socketPath: door.path, deadline, signal });
+    try {
+      const { status, text } = await send().catch((error) => {
+        // The other side may close a kept connection in the moment in which it is used again.
+        if (error.onKeptConnection) return send();
+        throw error;
+      });
+      return this._payload(status, text, token);
+    } finally {
+      await door.close();
+    }
   }
 
   /** Let go of idle connections. The client stays usable. */
@@ -86,12 +94,11 @@ export class SidecarClient {
    * @param {string} path
    * @param {Buffer} body
    * @param {string} token
-   * @param {number} deadline
-   * @param {AbortSignal | undefined} signal
+   * @param {{socketPath: string | undefined, deadline: number, signal: AbortSignal | undefined}} options
    * @returns {Promise<{status: number, text: string}>}
    */
-  _send(path, body, token, deadline, signal) {
-    const { socketPath, endpoint } = this.settings;
+  _send(path, body, token, { socketPath, deadline, signal }) {
+    const { endpoint } = this.settings;
     const headers = {
       authorization: `Bearer ${token}`,
       "content-type": "application/json",
@@ -184,6 +191,23 @@ async function shortText(path) {
   } finally {
     await file.close();
   }
+}
+
+/**
+ * The socket by a path that the kernel takes: a longer one is entered from its folder, as the sidecar does too.
+ *
+ * @param {string | undefined} socketPath
+ * @returns {Promise<{path: string | undefined, close: () => Promise<void>}>}
+ */
+async function doorTo(socketPath) {
+  if (socketPath === undefined || Buffer.byteLength(socketPath) <= LONGEST_SOCKET_PATH) {
+    return { path: socketPath, close: async () => {} };
+  }
+  if (process.platform !== "linux") throw unavailable("the path of its socket is too long on this platform");
+  const folder = await open(dirname(socketPath), "r").catch(() => {
+    throw unavailable("it does not answer");
+  });
+  return { path: `/proc/self/fd/${folder.fd}/${basename(socketPath)}`, close: () => folder.close() };
 }
 
 /**

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, open, readdir, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -139,4 +139,29 @@ test("a token that is rotated in its file is used with the next call", async () 
   }
   client.close();
   assert.deepEqual(seen, ["Bearer first-token-of-the-host", "Bearer second-token-of-the-host"]);
+});
+
+test("a socket below folders of any length is reached, and nothing is left open", { skip: process.platform !== "linux" }, async () => {
+  const deep = join(folder, "d".repeat(60), "e".repeat(60));
+  await mkdir(deep, { recursive: true });
+  await writeFile(join(deep, "host.token"), TOKEN);
+  const socketPath = join(deep, "sidecar.sock");
+  const missing = clientOf({ socketPath });
+  assert.equal((await failureOf(missing)).message, "memory sidecar unavailable: it does not answer");
+  const entrance = await open(deep);
+  const behind = createServer((request, response) => {
+    request.resume();
+    response.end(OK);
+  });
+  await new Promise((resolve) => behind.listen(`/proc/self/fd/${entrance.fd}/sidecar.sock`, resolve));
+  await entrance.close();
+  const client = clientOf({ socketPath });
+  const opened = async () => (await readdir("/proc/self/fd")).length;
+  await client.call("manager.search", {});
+  const count = await opened();
+  for (let call = 0; call < 20; call += 1) assert.deepEqual((await client.call("manager.search", {})).hits, []);
+  assert.ok((await opened()) <= count);
+  client.close();
+  behind.closeAllConnections();
+  await new Promise((resolve) => behind.close(resolve));
 });
