@@ -14,6 +14,7 @@ from sidecar.corpus.watch import Watchable, Watcher
 from sidecar.domain.errors import SidecarError
 from sidecar.embedding.guarded import GuardedEmbedder
 from sidecar.index.agent_index import AgentIndex
+from sidecar.index.documents import LexicalLayout
 from sidecar.service.embeddings import Embeddings
 from sidecar.service.feeds import Feed
 from sidecar.service.indexing import Indexer, Progress
@@ -50,7 +51,7 @@ class IndexedSource:
         directory: Path,
         *,
         agent_id: str,
-        layout: int,
+        layout: LexicalLayout,
         corpus: Watchable,
         feed: Feed,
         forget: Callable[[], None],
