@@ -62,8 +62,9 @@ async def read_note(memory: Memory, uri: str) -> ReadResourceResult:
     if payload is None:
         raise MCPError(INVALID_PARAMS, "there is no such note")
     meta: dict[str, object] = {"untrusted": True, "notice": NOTICE}
-    if "nextFrom" in payload:
+    if payload.get("truncated"):
         meta["truncated"] = True
+    if "nextFrom" in payload:
         meta["nextFrom"] = payload["nextFrom"]
     contents = TextResourceContents(uri=uri, mime_type=MARKDOWN, text=str(payload["text"]), _meta=meta)
     return ReadResourceResult(contents=[contents])

@@ -12,26 +12,24 @@ from pathlib import Path
 from sidecar.adapters.hit_filters import HitFilters
 from sidecar.corpus.rules import ExtraPath
 from sidecar.corpus.scan import Corpus
-from sidecar.corpus.watch import Watcher
 from sidecar.domain.errors import SettingsError, SidecarError
 from sidecar.domain.memory import Note
 from sidecar.domain.session_rows import NO_ROWS, SessionRows
 from sidecar.domain.why import Why, WhyRequest
 from sidecar.embedding.guarded import GuardedEmbedder
-from sidecar.index.agent_index import AgentIndex
 from sidecar.index.entries import DocumentEntry
 from sidecar.policy.transcripts import TranscriptRules
 from sidecar.runtime.file_side import file_managers, owning_provider
+from sidecar.runtime.indexed import IndexedSource
 from sidecar.runtime.sessions import SessionRuntime
 from sidecar.service.audit import Audit
 from sidecar.service.candidates import CandidateService
 from sidecar.service.decisions import Decisions
 from sidecar.service.documents import LAYOUT
-from sidecar.service.embeddings import Embeddings
 from sidecar.service.feeds import NoteFeed
 from sidecar.service.health import HealthReport
 from sidecar.service.hits import HitMaker, RecordedOrigin
-from sidecar.service.indexing import Indexer, Progress
+from sidecar.service.indexing import Progress
 from sidecar.service.offload import Offload
 from sidecar.service.paging import Pager
 from sidecar.service.reading import Reader
@@ -63,10 +61,9 @@ class AgentRuntime:
         self,
         *,
         settings: AgentSettings,
-        index: AgentIndex,
+        notes: IndexedSource,
         corpus: Corpus,
-        watch: WatchSettings,
-        embeddings: Embeddings,
+        shelf: Shelf,
         offload: Offload,
         audit: Audit,
         recorded_origin: RecordedOrigin,
@@ -74,19 +71,17 @@ class AgentRuntime:
         rows: Callable[[], SessionRows],
         sessions: SessionRuntime | None,
     ) -> None:
-        self._index = index
+        self._notes = notes
+        self._index = index = notes.index
         self._sessions = sessions
-        self._shelf = Shelf(corpus)
-        self._watcher = Watcher(corpus, mode=watch.mode, poll_seconds=watch.poll_seconds)
+        self._shelf = shelf
         self._tasks: list[asyncio.Task[None]] = []
-        self.embeddings = embeddings
-        self.indexer = Indexer(
-            feed=NoteFeed(corpus), index=index, watcher=self._watcher, embeddings=embeddings, offload=offload
-        )
+        self.embeddings = embeddings = notes.embeddings
+        self.indexer = notes.indexer
         self.health = HealthReport(
             index=index,
             indexer=self.indexer,
-            watcher=self._watcher,
+            watcher=notes.watcher,
             embeddings=embeddings,
             sessions=sessions.status if sessions is not None else None,
         )
@@ -208,12 +203,20 @@ class AgentRuntime:
             [ExtraPath(extra.path, extra.pattern) for extra in settings.extra_paths],
             settings.exclude,
         )
-        model = embedder.identity if embedder is not None else None
-        index = await AgentIndex.open(
-            directory, layout=LAYOUT, model=model, awaits_model=embedder is not None and model is None
+        shelf = Shelf(corpus)
+        notes = await IndexedSource.open(
+            "notes",
+            directory,
+            agent_id=settings.id,
+            layout=LAYOUT,
+            corpus=corpus,
+            feed=NoteFeed(corpus),
+            forget=shelf.clear,
+            watch=watch,
+            embeddings=embeddings,
+            embedder=embedder,
+            offload=offload,
         )
-        for repair in index.repairs:
-            log.warning("repaired: %s", repair, extra={"agent": settings.id})
         try:
             sessions = await SessionRuntime.open(
                 settings,
@@ -225,19 +228,13 @@ class AgentRuntime:
                 offload=offload,
             )
         except BaseException:
-            await index.close()
+            await notes.close()
             raise
         return cls(
             settings=settings,
-            index=index,
+            notes=notes,
             corpus=corpus,
-            watch=watch,
-            embeddings=Embeddings(
-                provider=embeddings.provider,
-                embedder=embedder,
-                index=index,
-                on_failure=embeddings.on_failure,
-            ),
+            shelf=shelf,
             offload=offload,
             sessions=sessions,
             transcripts=transcripts,
@@ -249,8 +246,7 @@ class AgentRuntime:
     def start(self) -> None:
         """Begin to follow the workspace."""
         self._tasks = [
-            asyncio.create_task(self.indexer.run(), name="indexer"),
-            asyncio.create_task(self.embeddings.run(), name="vectors"),
+            *self._notes.start(),
             asyncio.create_task(self._maintain(), name="maintenance"),
         ]
         if self._sessions is not None:
@@ -265,16 +261,9 @@ class AgentRuntime:
         progress: Progress | None = None,
     ) -> dict[str, object]:
         """One scan to completion, with `vectors` also those of an endpoint unless it fails; gives counts."""
-        if rebuild:
-            await self.indexer.rebuild(progress)
-        else:
-            await self.indexer.full_scan(progress)
-        if purge:
-            self._shelf.clear()
-            await self.indexer.purge()
-        await self.embeddings.catch_up(whole=vectors)
-        if self._sessions is not None:
-            await self._sessions.refresh(rebuild=rebuild, purge=purge, vectors=vectors, progress=progress)
+        for source in (self._notes, self._sessions):
+            if source is not None:
+                await source.refresh(rebuild=rebuild, purge=purge, vectors=vectors, progress=progress)
         _, files = self.health.ready()
         totals = self._index.view().total("memory")
         return {"files": files["indexed"], "units": totals.units, "blocks": totals.blocks}
@@ -306,11 +295,7 @@ class AgentRuntime:
         """End the tasks, then close watcher and index; what was published stays."""
         await self.rest()
         await self._pager.close()
-        await self._watcher.close()
-        try:
-            await self._index.close()
-        except SidecarError as error:
-            log.warning("the index did not close cleanly: %s", error.message)
+        await self._notes.close()
         if self._sessions is not None:
             await self._sessions.close()
 
@@ -320,7 +305,7 @@ class AgentRuntime:
             try:
                 await self._index.maintain()
                 if self._sessions is not None:
-                    await self._sessions.maintain()
+                    await self._sessions.index.maintain()
             except SidecarError as error:
                 log.warning("clean-up failed: %s", error.message)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-WITHIN = 5.0
 SECTION_WORDS = [
     first + second for first in ("kor", "mel", "tav", "rin", "pul", "dos") for second in
     ("anda", "ebble", "issip", "oquat", "urrow", "yffin", "awken", "estrel", "imbus", "ormont")
@@ -40,7 +39,7 @@ async def test_deleted_and_changed_notes_are_neither_found_nor_read(
     async def settled() -> bool:
         return await service.excerpts("cellar") == ["Tent poles are in the cellar"]
 
-    await eventually(settled, within=WITHIN)
+    await eventually(settled)
     assert await both(service, "ferry") == []
     assert await both(service, "attic") == []
     assert await paths(service, "cellar") == ["memory/b.md"]
@@ -69,7 +68,7 @@ async def test_a_note_cut_down_then_emptied_keeps_nothing_of_what_was_removed(
             details.update((await service.call("memory.status", {}))["details"])
             return bool(details["files"]["pending"] == 0 and details["index"]["blocks"] < before)
 
-        await eventually(indexed, within=WITHIN)
+        await eventually(indexed)
         for word in (*removed, "crate marked in row 58"):
             for hit in await both(service, word, maxResults=50, minScore=0):
                 on_disk = (workspace / hit.path).read_text(encoding="utf-8").split("\n")

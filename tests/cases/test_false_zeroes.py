@@ -59,7 +59,7 @@ async def test_an_empty_workspace_finds_nothing_until_a_note_is_written(
     async def finds() -> bool:
         return (await service.search("umbrella"))["hits"] != []
 
-    await eventually(finds, within=5)
+    await eventually(finds)
     assert await paths(service, "umbrella") == ["MEMORY.md"]
     assert service.process.poll() is None
     assert service.stop() == 0

@@ -9,45 +9,27 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scan_looks import covers, paths, text, why
 
-import sidecar
 from sidecar.corpus import rules
 from sidecar.corpus.rules import ExtraPath
 from sidecar.corpus.scan import Corpus, FileRead
-from sidecar.domain.corpus import Scan, Skipped, SourceFile
+from sidecar.domain.corpus import Skipped, SourceFile
 
 Write = Callable[[Path, dict[str, str]], None]
-
-
-def _paths(scan: Scan) -> list[str]:
-    return [file.path for file in scan.files]
-
-
-def _why(entries: Sequence[Skipped]) -> dict[str, str]:
-    return {entry.path: entry.reason for entry in entries}
-
-
-def _covers(corpus: Corpus, scan: Scan, path: str) -> bool:
-    return any(corpus.is_below(path, folder.path) for folder in scan.unreadable)
-
-
-def _text(corpus: Corpus, path: str) -> str | None:
-    read = corpus.read(path)
-    return None if read is None else read.data.decode()
 
 
 def test_files_come_in_the_documented_order(workspace: Path, write: Write) -> None:
     names = ["memory/b.md", "memory/a/z.md", "memory/a.md", "memory/\uffee.md", "memory/😀.md", "USER.md"]
     write(workspace, dict.fromkeys([*names, "MEMORY.md", "extra/e.md", "one.md"], "x"))
     scan = Corpus(workspace, [ExtraPath("one.md"), ExtraPath("extra")]).scan()
-    assert _paths(scan) == [
+    assert paths(scan) == [
         "MEMORY.md",
         "USER.md",
         "memory/a.md",
@@ -72,11 +54,11 @@ def test_only_the_memory_set_is_found_and_read(workspace: Path, write: Write) ->
     ]
     write(workspace, dict.fromkeys([*outside, "memory/ok.md"], "text"))
     corpus = Corpus(workspace)
-    assert _paths(corpus.scan()) == ["memory/ok.md"]
+    assert paths(corpus.scan()) == ["memory/ok.md"]
     for path in [*outside, "memory", ".", "memory/../../.env", "memory/../.env", "../../.env"]:
         assert corpus.look(path) is None, path
         assert corpus.read(path) is None, path
-    assert _text(corpus, "memory/ok.md") == "text"
+    assert text(corpus, "memory/ok.md") == "text"
 
 
 @pytest.mark.parametrize(
@@ -93,7 +75,7 @@ def test_an_agents_own_folder_answers_and_never_a_parent_of_the_same_name(
     tmp_path: Path, write: Write
 ) -> None:
     write(tmp_path, {"USER.md": "root", "alpha/USER.md": "alpha", "beta/USER.md": "beta"})
-    assert [_text(Corpus(tmp_path / name), "USER.md") for name in ("alpha", "beta")] == ["alpha", "beta"]
+    assert [text(Corpus(tmp_path / name), "USER.md") for name in ("alpha", "beta")] == ["alpha", "beta"]
     assert Corpus(tmp_path / "alpha").read("../USER.md") is None
 
 
@@ -105,8 +87,8 @@ def test_hidden_folders_are_notes_but_installed_packages_and_scratch_files_are_n
     write(workspace, dict.fromkeys(names, "x"))
     corpus = Corpus(workspace, exclude=["archive/"])
     scan = corpus.scan()
-    assert _paths(scan) == ["memory/.dreams/a.md", "memory/.x.md"]
-    assert _why(scan.skipped) == {
+    assert paths(scan) == ["memory/.dreams/a.md", "memory/.x.md"]
+    assert why(scan.skipped) == {
         "memory/node_modules": rules.UNLISTED,
         "memory/.git": rules.UNLISTED,
         "memory/.openclaw-repair": rules.UNLISTED,
@@ -130,8 +112,8 @@ def test_one_odd_file_never_hides_the_others_and_each_is_named_with_its_reason(
         listening.bind(str(workspace / "memory" / "s.md"))
         corpus = Corpus(workspace)
         scan = corpus.scan()
-    assert set(_paths(scan)) == {*good, "memory/dir.md/inner.md", "memory/zeros.md"}
-    assert _why(scan.skipped) == {
+    assert set(paths(scan)) == {*good, "memory/dir.md/inner.md", "memory/zeros.md"}
+    assert why(scan.skipped) == {
         "USER.md": rules.LINK,
         "memory/dangling.md": rules.LINK,
         "memory/pipe.md": rules.PIPE,
@@ -160,9 +142,9 @@ def test_a_skipped_link_is_named_with_the_line_that_would_admit_it_and_that_line
     }
     admitted = Corpus(workspace, [ExtraPath("memory/vault"), ExtraPath('memory/o"ne.md')])
     again = admitted.scan()
-    assert _paths(again) == ["memory/ok.md", "memory/vault/deep/a.md", 'memory/o"ne.md']
-    assert [_text(admitted, path) for path in _paths(again)] == ["x", "linked", "one"]
-    assert set(_why(again.skipped)) == {"memory/inside.md"}
+    assert paths(again) == ["memory/ok.md", "memory/vault/deep/a.md", 'memory/o"ne.md']
+    assert [text(admitted, path) for path in paths(again)] == ["x", "linked", "one"]
+    assert set(why(again.skipped)) == {"memory/inside.md"}
 
 
 def test_nothing_below_a_root_is_reached_through_a_link(
@@ -172,7 +154,7 @@ def test_nothing_below_a_root_is_reached_through_a_link(
     (workspace / "memory").symlink_to(tmp_path / "outside")
     corpus = Corpus(workspace)
     scan = corpus.scan()
-    assert (_paths(scan), _why(scan.skipped)) == ([], {"memory": rules.LINK})
+    assert (paths(scan), why(scan.skipped)) == ([], {"memory": rules.LINK})
     assert not isinstance(corpus.look("memory/a.md"), SourceFile)
     assert corpus.read("memory/a.md") is None
 
@@ -198,10 +180,10 @@ def test_roots_may_be_links_themselves_and_callers_see_the_configured_names(
     (tmp_path / "ws").symlink_to("real/ws")
     (tmp_path / "common").symlink_to("real/shared")
     corpus = Corpus(tmp_path / "ws", [ExtraPath("../common")])
-    assert _paths(corpus.scan()) == ["memory/a.md", "../common/b.md"]
+    assert paths(corpus.scan()) == ["memory/a.md", "../common/b.md"]
     for path in ("../common/b.md", str(tmp_path / "real/shared/b.md"), str(tmp_path / "common/b.md")):
-        assert _text(corpus, path) == "b"
-    assert _text(corpus, str(tmp_path / "real/ws/memory/a.md")) == "a"
+        assert text(corpus, path) == "b"
+    assert text(corpus, str(tmp_path / "real/ws/memory/a.md")) == "a"
 
 
 def test_extra_paths_honour_their_pattern_in_scan_and_look(workspace: Path, write: Write) -> None:
@@ -211,12 +193,12 @@ def test_extra_paths_honour_their_pattern_in_scan_and_look(workspace: Path, writ
     extras = [ExtraPath("docs", "20*/*.md"), ExtraPath("one.txt"), ExtraPath("memory.md"), ExtraPath("none")]
     corpus = Corpus(workspace, extras)
     scan = corpus.scan()
-    assert _paths(scan) == ["docs/2026/d.md"]
-    assert {"one.txt": rules.NOT_MARKDOWN, "none": rules.MISSING}.items() <= _why(scan.skipped).items()
+    assert paths(scan) == ["docs/2026/d.md"]
+    assert {"one.txt": rules.NOT_MARKDOWN, "none": rules.MISSING}.items() <= why(scan.skipped).items()
     assert corpus.look("docs/a.md") is None
     assert isinstance(corpus.look("docs/2026/d.md"), SourceFile)
     assert corpus.read("memory.md") is None
-    assert _covers(corpus, scan, "docs/a.md") is False
+    assert covers(corpus, scan, "docs/a.md") is False
 
 
 def test_two_names_of_one_file_are_one_file(workspace: Path, write: Write) -> None:
@@ -226,9 +208,9 @@ def test_two_names_of_one_file_are_one_file(workspace: Path, write: Write) -> No
     corpus = Corpus(workspace, [ExtraPath("memory"), ExtraPath(".", "*.md")])
     scan = corpus.scan()
     assert len(scan.files) == 2
-    assert _paths(scan)[0] == "MEMORY.md"
-    assert _why(scan.skipped)["memory.md"] == rules.NAME_CASE
-    first = _paths(scan)[1]
+    assert paths(scan)[0] == "MEMORY.md"
+    assert why(scan.skipped)["memory.md"] == rules.NAME_CASE
+    first = paths(scan)[1]
     second = "memory/b.md" if first == "memory/a.md" else "memory/a.md"
     assert corpus.look(second) == Skipped(second, rules.DUPLICATE, f"indexed as {first}")
     (workspace / first).unlink()
@@ -240,11 +222,11 @@ def test_lower_case_memory_md_is_ignored_and_named_never_mixed_up(workspace: Pat
     corpus = Corpus(workspace)
     scan = corpus.scan()
     assert scan.files == ()
-    assert _why(scan.skipped) == dict.fromkeys(["memory.md", "Memory", "User.md"], rules.NAME_CASE)
+    assert why(scan.skipped) == dict.fromkeys(["memory.md", "Memory", "User.md"], rules.NAME_CASE)
     assert corpus.look("MEMORY.md") is None
     assert corpus.look("memory.md") == Skipped("memory.md", rules.NAME_CASE)
     write(workspace, {"MEMORY.md": "upper"})
-    assert _text(corpus, "MEMORY.md") == "upper"
+    assert text(corpus, "MEMORY.md") == "upper"
 
 
 def test_a_name_in_the_other_unicode_form_finds_its_file_if_only_one_matches(
@@ -257,8 +239,8 @@ def test_a_name_in_the_other_unicode_form_finds_its_file_if_only_one_matches(
     assert isinstance(found, SourceFile)
     assert found.path == decomposed
     write(workspace, {composed: "composed"})
-    assert (_text(corpus, composed), _text(corpus, decomposed)) == ("composed", "decomposed")
-    assert _text(corpus, "memory/re\u0301sum\u00e9.md") is None
+    assert (text(corpus, composed), text(corpus, decomposed)) == ("composed", "decomposed")
+    assert text(corpus, "memory/re\u0301sum\u00e9.md") is None
 
 
 def test_names_that_are_not_utf8_or_hold_a_newline_are_found_read_and_fit_on_the_wire(
@@ -270,7 +252,7 @@ def test_names_that_are_not_utf8_or_hold_a_newline_are_found_read_and_fit_on_the
         (folder / os.fsdecode(name)).write_bytes(name)
     corpus = Corpus(workspace)
     scan = corpus.scan()
-    assert _paths(scan) == ["memory/d\ufffd/caf\ufffd.md", "memory/d\ufffd/two\nlines.md"]
+    assert paths(scan) == ["memory/d\ufffd/caf\ufffd.md", "memory/d\ufffd/two\nlines.md"]
     for file in scan.files:
         json.dumps([file.path, file.relative], ensure_ascii=False).encode()
         assert corpus.look(file.path) == file
@@ -285,94 +267,11 @@ def test_names_that_show_alike_are_all_named_and_none_is_taken_for_another(works
         (workspace / "memory" / os.fsdecode(name)).write_bytes(name)
     corpus = Corpus(workspace)
     scan = corpus.scan()
-    assert (_paths(scan), _why(scan.skipped)) == ([], {"memory/a\ufffd.md": rules.SAME_NAME})
+    assert (paths(scan), why(scan.skipped)) == ([], {"memory/a\ufffd.md": rules.SAME_NAME})
     assert corpus.look("memory/a\ufffd.md") is None
     (workspace / "memory" / "a\ufffd.md").write_text("plain")
-    assert _paths(corpus.scan()) == ["memory/a\ufffd.md"]
-    assert _text(corpus, "memory/a\ufffd.md") == "plain"
-
-
-def test_a_missing_workspace_is_unknown_but_a_missing_memory_folder_is_empty(
-    tmp_path: Path, write: Write
-) -> None:
-    corpus = Corpus(tmp_path / "ws")
-    assert _why(corpus.scan().unreadable) == {".": rules.MISSING}
-    write(tmp_path, {"ws/USER.md": "u", "ws/memory/a.md": "a"})
-    assert _paths(corpus.scan()) == ["USER.md", "memory/a.md"]
-    shutil.rmtree(tmp_path / "ws" / "memory")
-    scan = corpus.scan()
-    assert (_paths(scan), scan.unreadable) == (["USER.md"], ())
-    shutil.rmtree(tmp_path / "ws")
-    gone = corpus.scan()
-    assert _covers(corpus, gone, "memory/a.md")
-    assert not _covers(corpus, gone, "../shared/a.md")
-
-
-def test_an_extra_folder_deleted_is_empty_but_gone_with_its_parent_is_unknown(
-    tmp_path: Path, workspace: Path, write: Write
-) -> None:
-    write(tmp_path, {"disk/notes/a.md": "a"})
-    corpus = Corpus(workspace, [ExtraPath("../disk/notes")])
-    assert _paths(corpus.scan()) == ["../disk/notes/a.md"]
-    (tmp_path / "disk").rename(tmp_path / "unplugged")
-    scan = corpus.scan()
-    assert _why(scan.unreadable) == {"../disk/notes": rules.MISSING}
-    assert _covers(corpus, scan, "../disk/notes/a.md")
-    (tmp_path / "unplugged").rename(tmp_path / "disk")
-    shutil.rmtree(tmp_path / "disk" / "notes")
-    assert corpus.scan().unreadable == ()
-
-
-_UNMOUNTED = """
-import json, os, pathlib, subprocess, sys
-from sidecar.corpus.scan import Corpus
-workspace = pathlib.Path(sys.argv[1])
-subprocess.run(["mount", "-t", "tmpfs", "none", str(workspace)], check=True)
-(workspace / "memory").mkdir()
-(workspace / "memory" / "a.md").write_text("a")
-corpus = Corpus(workspace)
-first = corpus.scan()
-subprocess.run(["umount", str(workspace)], check=True)
-second = corpus.scan()
-(workspace / "memory").mkdir()
-third = corpus.scan()
-scans = (first, second, third)
-print(json.dumps([[len(scan.files), [entry.reason for entry in scan.unreadable]] for scan in scans]))
-"""
-
-
-def test_an_unmounted_workspace_is_unknown_and_not_empty(workspace: Path) -> None:
-    namespace = ["unshare", "-Urm"]
-    if subprocess.run(
-        [*namespace, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, check=False
-    ).returncode:
-        pytest.skip("nothing can be mounted here")
-    done = subprocess.run(
-        [*namespace, sys.executable, "-c", _UNMOUNTED, str(workspace)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=dict(os.environ, PYTHONPATH=str(Path(sidecar.__file__).parents[1])),
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [[1, []], [0, [rules.UNMOUNTED]], [0, []]]
-
-
-def test_a_folder_deeper_than_the_system_can_name_is_skipped_and_named(workspace: Path) -> None:
-    (workspace / "memory").mkdir()
-    descriptor = os.open(workspace / "memory", os.O_RDONLY)
-    for _ in range(25):
-        os.mkdir("d" * 200, dir_fd=descriptor)
-        inner = os.open("d" * 200, os.O_RDONLY, dir_fd=descriptor)
-        os.close(descriptor)
-        descriptor = inner
-    os.close(descriptor)
-    (workspace / "memory" / "z.md").write_text("z")
-    corpus = Corpus(workspace)
-    scan = corpus.scan()
-    assert _paths(scan) == ["memory/z.md"]
-    assert {entry.reason for entry in scan.skipped} == {rules.PATH_TOO_LONG}
-    assert corpus.look("memory/" + "d" * 200 + "/none.md") is None
+    assert paths(corpus.scan()) == ["memory/a\ufffd.md"]
+    assert text(corpus, "memory/a\ufffd.md") == "plain"
 
 
 def test_folder_stamps_tell_new_removed_and_swapped_entries_but_not_reading(
@@ -421,7 +320,7 @@ def test_files_that_vanish_during_the_scan_do_no_harm(workspace: Path, write: Wr
         corpus = Corpus(workspace)
         for _ in range(100):
             scan = corpus.scan()
-            assert sum(path.startswith("memory/keep") for path in _paths(scan)) == 20
+            assert sum(path.startswith("memory/keep") for path in paths(scan)) == 20
             assert scan.unreadable == ()
             for file in scan.files:
                 corpus.read(file)
@@ -483,86 +382,3 @@ def test_a_look_at_any_path_decides_as_the_scan_did(paths: set[str], links: set[
             )
             if isinstance(found, SourceFile):
                 assert corpus.relative_hint(os.path.realpath(entry)) == found.path
-
-
-@pytest.fixture
-def shared_folder() -> Iterator[Path]:
-    """A folder that another user can reach."""
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o755)
-    yield folder
-    for path in [folder, *folder.rglob("*")]:
-        if path.is_dir() and not path.is_symlink():
-            path.chmod(0o755)
-    shutil.rmtree(folder)
-
-
-_AS_ANOTHER_USER = """
-import json, os, pathlib, sys
-from sidecar.corpus.scan import Corpus
-Corpus(pathlib.Path(sys.argv[1])).scan()
-if os.geteuid() == 0:  # only now: the interpreter may live where the other user cannot read
-    os.setgroups([])
-    os.setgid(65534)
-    os.setuid(65534)
-workspace, refused = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-try:
-    list(refused.iterdir()) if refused.is_dir() else refused.read_text()
-    raise SystemExit(f"this user is not refused {refused}")
-except PermissionError:
-    pass
-corpus = Corpus(workspace)
-scan = corpus.scan()
-look = corpus.look(sys.argv[3])
-print(json.dumps({
-    "files": [file.path for file in scan.files],
-    "skipped": [[entry.path, entry.reason] for entry in scan.skipped],
-    "unreadable": [[entry.path, entry.reason] for entry in scan.unreadable],
-    "look": getattr(look, "reason", None),
-    "covers": any(corpus.is_below(sys.argv[3], folder.path) for folder in scan.unreadable),
-}))
-"""
-
-
-def _as_another_user(workspace: Path, refused: Path, path: str) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-c", _AS_ANOTHER_USER, str(workspace), str(refused), path],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd="/",
-        env=dict(os.environ, PYTHONPATH=str(Path(sidecar.__file__).parents[1]), PYTHONDONTWRITEBYTECODE="1"),
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def test_an_unreadable_folder_is_named_and_never_taken_for_empty(shared_folder: Path, write: Write) -> None:
-    write(shared_folder, {"MEMORY.md": "m", "memory/a.md": "a", "memory/closed/b.md": "b"})
-    closed = shared_folder / "memory" / "closed"
-    closed.chmod(0)
-    seen = _as_another_user(shared_folder, closed, "memory/closed/b.md")
-    assert seen["files"] == ["MEMORY.md", "memory/a.md"]
-    assert seen["unreadable"] == [["memory/closed", rules.PERMISSION_DENIED]]
-    assert (seen["look"], seen["covers"]) == (rules.PERMISSION_DENIED, True)
-    (shared_folder / "memory").chmod(0)
-    seen = _as_another_user(shared_folder, shared_folder / "memory", "memory/a.md")
-    assert (seen["files"], seen["covers"]) == (["MEMORY.md"], True)
-
-
-def test_a_folder_that_can_be_listed_but_not_entered_counts_as_unreadable(
-    shared_folder: Path, write: Write
-) -> None:
-    write(shared_folder, {"memory/a.md": "a"})
-    (shared_folder / "memory").chmod(0o444)
-    seen = _as_another_user(shared_folder, shared_folder / "memory" / "a.md", "memory/a.md")
-    assert (seen["files"], seen["unreadable"]) == ([], [["memory", rules.PERMISSION_DENIED]])
-
-
-def test_an_unreadable_file_is_named_and_the_others_are_found(shared_folder: Path, write: Write) -> None:
-    write(shared_folder, {"memory/a.md": "a", "memory/secret.md": "s"})
-    (shared_folder / "memory" / "secret.md").chmod(0)
-    seen = _as_another_user(shared_folder, shared_folder / "memory" / "secret.md", "memory/secret.md")
-    assert (seen["files"], seen["unreadable"]) == (["memory/a.md"], [])
-    assert seen["skipped"] == [["memory/secret.md", rules.PERMISSION_DENIED]]
-    assert seen["look"] == rules.PERMISSION_DENIED

@@ -76,8 +76,13 @@ Start = Callable[..., Follower]
 
 
 @pytest.fixture
-async def start(workspace: Path) -> AsyncIterator[Start]:
-    """Starts followers of the workspace, and ends them with no thread left behind."""
+async def start(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Start]:
+    """Starts followers of the workspace, and ends them with no thread left behind.
+
+    The timer does not come to help while a test waits: only events, or polling, can bring what it waits for,
+    however long a busy machine makes it wait.
+    """
+    monkeypatch.setattr(watch, "LEAST_RESCAN_SECONDS", 120.0)
     running: list[tuple[Watcher, asyncio.Task[None]]] = []
 
     def begin(*extra: str, mode: watch.Mode = "auto", poll_seconds: float = 60.0) -> Follower:
@@ -108,8 +113,7 @@ async def test_a_saved_note_is_hinted_at_by_its_caller_path(
     await follower.watching(eventually)
     before = len(follower.hints)
     (workspace / "memory" / "sub" / "a.md").write_text("two!")
-    took = await eventually(follower.current("memory/sub/a.md"), within=2, pause=0.005)
-    assert took < 1.0
+    await eventually(follower.current("memory/sub/a.md"), pause=0.005)
     assert follower.hints[before].paths == {"memory/sub/a.md"}
     assert not follower.hints[before].full
 
@@ -123,7 +127,7 @@ async def test_every_round_of_replacing_a_file_by_rename_is_seen(
     await follower.watching(eventually)
     for number in range(1, 6):
         _replace(workspace / name, "word " * number)
-        await eventually(follower.current(name), within=1, pause=0.005)
+        await eventually(follower.current(name), pause=0.005)
     assert {hints.reason for hints in follower.hints} <= {"start", "watching", "event", "timer"}
     assert any(hints.paths == {name} for hints in follower.hints)
 
@@ -135,16 +139,16 @@ async def test_folders_that_did_not_exist_at_start_are_picked_up_each_time_they_
     follower = start("../outside/extra", "inside/extra")
     await follower.watching(eventually)
     write(workspace, {"memory/a.md": "a"})
-    await eventually(follower.current("USER.md", "memory/a.md"), within=1)
+    await eventually(follower.current("USER.md", "memory/a.md"))
     write(workspace, {"inside/extra/i.md": "i"})
-    await eventually(follower.current("USER.md", "memory/a.md", "inside/extra/i.md"), within=1)
+    await eventually(follower.current("USER.md", "memory/a.md", "inside/extra/i.md"))
     write(tmp_path, {"outside/extra/e.md": "e"})
     rest = ("inside/extra/i.md", "../outside/extra/e.md")
-    await eventually(follower.current("USER.md", "memory/a.md", *rest), within=1.5)
+    await eventually(follower.current("USER.md", "memory/a.md", *rest))
     shutil.rmtree(workspace / "memory")
-    await eventually(follower.current("USER.md", *rest), within=1)
+    await eventually(follower.current("USER.md", *rest))
     write(workspace, {"memory/b.md": "b"})
-    await eventually(follower.current("USER.md", "memory/b.md", *rest), within=1)
+    await eventually(follower.current("USER.md", "memory/b.md", *rest))
 
 
 async def test_a_swapped_memory_folder_is_watched_anew(
@@ -155,10 +159,10 @@ async def test_a_swapped_memory_folder_is_watched_anew(
     await follower.watching(eventually)
     (workspace / "memory").rename(workspace / "memory.old")
     write(workspace, {"memory/2026-05-06.md": "n"})
-    await eventually(follower.current("memory/2026-05-06.md"), within=1)
+    await eventually(follower.current("memory/2026-05-06.md"))
     for number in range(5):
         (workspace / "memory" / "2026-05-06.md").write_text("more" * number)
-        await eventually(follower.current("memory/2026-05-06.md"), within=1)
+        await eventually(follower.current("memory/2026-05-06.md"))
 
 
 async def test_a_workspace_that_vanishes_and_comes_back_is_watched_again(
@@ -172,11 +176,11 @@ async def test_a_workspace_that_vanishes_and_comes_back_is_watched_again(
     async def unreadable() -> bool:
         return [entry.path for entry in follower.scan.unreadable] == ["."]
 
-    await eventually(unreadable, within=2)
+    await eventually(unreadable)
     write(workspace, {"memory/b.md": "b"})
-    await eventually(follower.current("memory/b.md"), within=2)
+    await eventually(follower.current("memory/b.md"))
     write(workspace, {"memory/c.md": "c"})
-    await eventually(follower.current("memory/b.md", "memory/c.md"), within=1)
+    await eventually(follower.current("memory/b.md", "memory/c.md"))
 
 
 async def test_a_burst_of_notes_is_told_in_few_hints_and_none_is_lost(
@@ -188,7 +192,7 @@ async def test_a_burst_of_notes_is_told_in_few_hints_and_none_is_lost(
     before = len(follower.hints)
     names = [f"memory/n{number}.md" for number in range(400)]
     write(workspace, dict.fromkeys(names, "n"))
-    await eventually(follower.current("memory/x.md", *names), within=2)
+    await eventually(follower.current("memory/x.md", *names))
     assert len(follower.hints) - before < 20
 
 
@@ -208,7 +212,7 @@ async def test_what_is_no_note_gives_no_hint(
 
     await eventually(event_came)
     write(workspace, {"memory/last.md": "x"})
-    await eventually(follower.current("memory/x.md", "memory/last.md"), within=1)
+    await eventually(follower.current("memory/x.md", "memory/last.md"))
     assert {path for hints in follower.hints[before:] for path in hints.paths} <= {"memory/last.md"}
     assert {hints.reason for hints in follower.hints[before:]} <= {"event", "timer"}
 
@@ -220,7 +224,7 @@ async def test_polling_finds_a_change_within_its_interval_and_says_that_it_polls
     follower = start(mode="polling", poll_seconds=0.1)
     await eventually(follower.current("memory/a.md"))
     (workspace / "memory" / "a.md").write_text("changed")
-    await eventually(follower.current("memory/a.md"), within=1)
+    await eventually(follower.current("memory/a.md"))
     state = follower.watcher.state
     assert (state.mode, state.reason, state.folders) == ("polling", watch.AS_CONFIGURED, 0)
 
@@ -264,7 +268,7 @@ async def test_changes_that_keep_arriving_without_events_turn_auto_to_polling(
     state = follower.watcher.state
     assert (state.mode, state.reason) == ("polling", watch.EVENTS_MISSED)
     (workspace / "memory" / "a.md").write_text("changed")
-    await eventually(follower.current("memory/a.md"), within=1)
+    await eventually(follower.current("memory/a.md"))
 
 
 async def test_changes_whose_events_were_just_heard_are_no_reason_to_stop_trusting_events(
@@ -274,7 +278,7 @@ async def test_changes_whose_events_were_just_heard_are_no_reason_to_stop_trusti
     follower = start()
     await follower.watching(eventually)
     (workspace / "memory" / "a.md").write_text("changed")
-    await eventually(follower.current("memory/a.md"), within=1)
+    await eventually(follower.current("memory/a.md"))
     for _ in range(watch.MISSES_UNTIL_POLLING):
         follower.watcher.missed(1)
     assert (follower.watcher.state.mode, follower.watcher.state.folders) == ("events", 2)
@@ -306,7 +310,7 @@ async def test_watches_and_handles_stay_flat_over_many_new_folders_and_close(
     for number in range(6):
         write(workspace, {f"memory/f{number}/n.md": "n"})
         names = [f"memory/f{one}/n.md" for one in range(number + 1)]
-        await eventually(follower.current("memory/a.md", *names), within=2)
+        await eventually(follower.current("memory/a.md", *names))
 
     async def flat() -> bool:
         return _inotify_instances() == instances and follower.watcher.state.folders == 8
@@ -338,7 +342,7 @@ enough = limit.read_text()
 limit.write_text("0")
 
 async def until(condition):
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)
@@ -384,7 +388,7 @@ def test_without_inotify_it_polls_says_why_once_and_comes_back(
         text=True,
         check=False,
         env=dict(os.environ, PYTHONPATH=str(Path(sidecar.__file__).parents[1])),
-        timeout=30,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [reason, None, 2]

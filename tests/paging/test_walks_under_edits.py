@@ -148,11 +148,11 @@ def test_a_walk_over_files_that_no_search_has_read_yet_survives_an_edit_right_af
 
 def test_a_page_that_shows_all_lines_that_match_promises_no_further_page(world: Any) -> None:
     """However many they are: the window of one hit holds them all."""
-    world.agent.write({"memory/a.md": "".join(f"- valve {number}\n" for number in range(20))})
+    world.agent.write({"memory/a.md": "".join(f"- valve {number}\n" for number in range(24))})
     world.run(world.agent.scan())
     page = world.run(world.agent.page("valve", 1, min_score=0.0))
     assert len(page.hits) == 1
-    assert page.hits[0].excerpt.count("valve") == 20
+    assert page.hits[0].excerpt.count("valve") == 24
     assert page.next_cursor is None
 
 

@@ -77,7 +77,7 @@ async def test_a_name_that_is_not_utf_8_does_not_blind_the_watch_for_other_notes
     async def found() -> bool:
         return any("second" in excerpt for excerpt in await service.excerpts("second marker"))
 
-    await eventually(found, within=5)
+    await eventually(found)
     assert launcher.log().count("file events") <= 3
     assert service.stop() == 0
 

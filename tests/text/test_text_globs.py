@@ -54,9 +54,9 @@ def test_a_path_fits_itself_and_every_way_to_leave_parts_of_it_open(
 @pytest.mark.parametrize("pattern", ["*a" * 200 + "b", "**/" * 150 + "b", "*/" * 100 + "**/" * 50 + "b"])
 def test_no_pattern_can_hang_a_search(pattern: str) -> None:
     fits = fitting(pattern)
-    began = time.perf_counter()
+    began = time.thread_time()
     assert not fits("/".join(["a" * 200] * 20))
-    assert time.perf_counter() - began < 1
+    assert time.thread_time() - began < 1
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,6 @@ def test_data_is_redacted_at_any_depth_keys_and_odd_values_too() -> None:
 
 @pytest.mark.parametrize("piece", ["/", "a/", "~", "/a ", "a.b/", "./", "../ ", "\\", "x:/", "/a b c d "])
 def test_hostile_text_costs_no_more_than_its_length(piece: str) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     without_paths(piece * (200_000 // len(piece)))
-    assert time.perf_counter() - began < 5
+    assert time.thread_time() - began < 5
