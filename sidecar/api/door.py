@@ -12,6 +12,7 @@ from aiohttp import hdrs, web
 from sidecar.api.counters import Counters
 from sidecar.domain.authority import Bearer, Principal
 from sidecar.domain.errors import Forbidden, Unauthenticated
+from sidecar.policy.access import Deny
 from sidecar.service.audit import Audit
 
 MatchToken = Callable[[str], Principal | None]
@@ -80,18 +81,24 @@ class Door:
         self._audit.refused_at_door(reason)
         self.counters.refusals[reason] += 1
 
+    def denied(self, principal: Principal, what: str, reason: str) -> None:
+        """Record that somebody who was let in may not have what a route shows."""
+        self._audit.decided(
+            Deny(reason), token_name=principal.name, authority=principal.role, agent="", method=what
+        )
+
     def _check_host(self, request: web.Request) -> None:
         if request.path == HEALTH_PATH:
             return
         named = request.headers.getall(hdrs.HOST, [])
-        if len(named) == 1 and (is_loopback_host(named[0]) or self._is_allowed(named[0])):
+        if len(named) == 1 and all(map(self._is_accepted, (*named, *_authority(request.raw_path)))):
             return
         self.refused("host")
         raise Forbidden("this Host is not accepted")
 
-    def _is_allowed(self, host: str) -> bool:
+    def _is_accepted(self, host: str) -> bool:
         host = host.lower()
-        return host in self._hosts or host_name(host) in self._hosts
+        return is_loopback_host(host) or host in self._hosts or host_name(host) in self._hosts
 
     def _check_origin(self, request: web.Request) -> None:
         for origin in request.headers.getall(hdrs.ORIGIN, []):
@@ -99,6 +106,16 @@ class Door:
             if origin.lower() not in self._origins and origin.lower() != own.lower():
                 self.refused("origin")
                 raise Forbidden("this Origin is not accepted")
+
+
+def _authority(target: str) -> tuple[str, ...]:
+    """The host that a request target names itself, which then is the one that is meant (RFC 9112, 3.2.2)."""
+    if target.startswith("/"):
+        return ()
+    try:
+        return (urlsplit(target).netloc or target,)
+    except ValueError:
+        return (target,)
 
 
 def _is_upgrade(request: web.Request) -> bool:

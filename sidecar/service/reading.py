@@ -6,6 +6,8 @@ its present lines, wherever it moved within its file, or `NotFound`; other text 
 
 from __future__ import annotations
 
+import posixpath
+import unicodedata
 from collections.abc import Sequence
 
 from sidecar.corpus.scan import Corpus
@@ -19,6 +21,14 @@ MOST_LINES = 120
 MOST_CHARACTERS = 12_000
 WHOLE_READ_BYTES = 4 * 1024 * 1024
 NOT_FOUND = NotFound()
+
+
+def _names(asked: str, path: str) -> bool:
+    """Whether an id names a path as callers see it, in whatever Unicode form.
+
+    Not by way of the host's folders: that one was guessed right is nothing to be told.
+    """
+    return unicodedata.normalize("NFC", posixpath.normpath(asked)) == unicodedata.normalize("NFC", path)
 
 
 class Reader:
@@ -35,7 +45,7 @@ class Reader:
         if reference.fragment is not None and wanted is None:
             return NOT_FOUND
         file = self._corpus.look(reference.id)
-        if file is None or isinstance(file, Skipped):
+        if file is None or isinstance(file, Skipped) or not _names(reference.id, file.path):
             return NOT_FOUND
         try:
             if reference.revision is None and file.stamp.size > WHOLE_READ_BYTES:
