@@ -6,12 +6,13 @@ that only know this contract (spec §4.2). It asks no policy: whoever holds a ma
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from sidecar.adapters.file_reading import FileReading
 from sidecar.adapters.file_status import FileStatus
+from sidecar.adapters.hit_filters import unknown_kind
 from sidecar.adapters.origin_classes import OriginClasses
 
 from sidecar.domain.authority import Authority
@@ -27,6 +28,7 @@ from sidecar.domain.file_shaped import (
     FileText,
     HitFilter,
     Provenance,
+    SessionKind,
 )
 from sidecar.domain.memory import AutomaticRecall, Hit, SearchRequest
 from sidecar.domain.provider import CandidateRequest, Purpose
@@ -87,6 +89,7 @@ class FileServices:
     candidates: CandidateSource | None = None
     authorise: AuthoriseHits | None = None
     transcripts: TranscriptAccess = no_transcripts
+    session_kind: Callable[[str], SessionKind] = unknown_kind
 
 
 class FileShapedRuntime:
@@ -205,7 +208,25 @@ class FileShapedManager:
 
     def _raw(self, hits: Sequence[Hit]) -> tuple[FileHit, ...]:
         view = self._services.index.view()
-        return tuple(_raw(hit, view, self._services.origins) for hit in hits)
+        return tuple(_raw(hit, self._provenance(hit, view)) for hit in hits)
+
+    def _provenance(self, hit: Hit, view: View) -> Provenance:
+        """Where a hit's text comes from: by its lines in a transcript, by its place and file time in a note.
+
+        A host that recorded that the text is untrusted takes away the trust of either.
+        """
+        origins, path, named = self._services.origins, hit.path or "", hit.reference.revision
+        if hit.origin is not None:
+            return Provenance(
+                origin_class=origins.of_text(path, named, hit.origin.origin_class),
+                session_kind=self._services.session_kind(path),
+                observed_at=hit.origin.observed_ms,
+            )
+        entry = view.paths.get(path)
+        return Provenance(
+            origin_class=origins.of_text(path, named, "untrusted" if entry is None else entry.origin),
+            observed_at=0 if entry is None else entry.stamp.mtime_ns // 1_000_000,
+        )
 
 
 def without_transcripts(asked: HitFilter) -> tuple[FileHit, ...]:
@@ -216,11 +237,9 @@ def without_transcripts(asked: HitFilter) -> tuple[FileHit, ...]:
     return tuple(hit for hit in asked.hits if hit.source != "sessions")
 
 
-def _raw(hit: Hit, view: View, origins: OriginClasses) -> FileHit:
+def _raw(hit: Hit, provenance: Provenance) -> FileHit:
     if hit.path is None or hit.lines is None:
         raise ProviderFailed("a hit without a file cannot be shown in the file-shaped contract")
-    entry = view.paths.get(hit.path)
-    placed: OriginClass = "untrusted" if entry is None else entry.origin
     recall = hit.recall or NO_RECALL
     return FileHit(
         path=hit.path,
@@ -234,8 +253,5 @@ def _raw(hit: Hit, view: View, origins: OriginClasses) -> FileHit:
         importance=recall.importance,
         triggers=recall.triggers,
         project_key="; ".join(recall.project_keys) or None,
-        provenance=Provenance(
-            origin_class=origins.of_text(hit.path, hit.reference.revision, placed),
-            observed_at=0 if entry is None else entry.stamp.mtime_ns // 1_000_000,
-        ),
+        provenance=provenance,
     )

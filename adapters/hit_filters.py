@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sidecar.domain.authority import Authority
-from sidecar.domain.file_shaped import FileHit, HitFilter
+from sidecar.domain.file_shaped import FileHit, HitFilter, SessionKind
 from sidecar.domain.session_rows import SessionRows
 from sidecar.domain.sessions import TranscriptGrant, TranscriptIdentity
+from sidecar.policy.session_keys import kind_of
 from sidecar.policy.transcripts import Requester, TranscriptRules, authorise_hits, authoriser
 
 Identify = Callable[[str], TranscriptIdentity | None]
@@ -16,6 +17,11 @@ Identify = Callable[[str], TranscriptIdentity | None]
 
 ResetCutoff = Callable[[str], int | None]
 """The line of the last reset of the transcript at a path, if it is known and there was one."""
+
+
+def unknown_kind(_path: str) -> SessionKind:
+    """The kind of session of a transcript where no rows say whose it is."""
+    return "unknown"
 
 
 class HitFilters:
@@ -56,6 +62,14 @@ class HitFilters:
             reset_cutoff=lambda transcript: self._reset_cutoff(transcript.path),
         )
         return [hit for hit, grant in zip(asked.hits, grants, strict=True) if grant.allowed]
+
+    def kind(self, path: str) -> SessionKind:
+        """What sort of session a transcript is of; unknown without a row, or where its rows differ."""
+        transcript = self._identify(path)
+        if transcript is None:
+            return "unknown"
+        kinds = {kind_of(row.session_key) for row in self._rows().once_with_id(transcript.session_id)}
+        return kinds.pop() if len(kinds) == 1 else "unknown"
 
     def sees(self, authority: Authority, hit: FileHit) -> bool:
         """Whether an authority, with its audience, may see a transcript hit."""

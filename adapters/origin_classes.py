@@ -54,6 +54,6 @@ class OriginClasses:
 
     def of_text(self, path: str, named: str | None, placed: OriginClass) -> OriginClass:
         """The class of an indexed text whose file is `placed`, by the revision that names it."""
-        if placed == "agent" and named is not None and self._recorded(path, named) == "untrusted":
+        if placed in ("owner", "agent") and named is not None and self._recorded(path, named) == "untrusted":
             return "untrusted"
         return placed

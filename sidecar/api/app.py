@@ -83,7 +83,7 @@ def build_app(
     app.router.add_get("/readyz", routes.readyz)
     app.router.add_get("/openapi.json", routes.openapi)
     if figures is not None:
-        app.router.add_get("/metrics", _metrics_route(Exposition(door.counters), figures))
+        app.router.add_get("/metrics", _metrics_route(door, figures))
     app.router.add_post("/rpc", routes.rpc, expect_handler=wait_with_body)
     app.router.add_post("/rpc/{method}", routes.rpc_method, expect_handler=wait_with_body)
     if sockets is not None:
@@ -91,12 +91,16 @@ def build_app(
     return app
 
 
-def _metrics_route(exposition: Exposition, figures: Callable[[], Figures]) -> Handler:
+def _metrics_route(door: Door, figures: Callable[[], Figures]) -> Handler:
+    exposition = Exposition(door.counters)
+
     async def metrics(request: web.Request) -> web.Response:
         now = figures()
         principal = request[PRINCIPAL]
         if not (sees_every_agent(principal, tuple(now.agents)) or ADMIN_SCOPE in principal.scopes):
-            raise Forbidden("this needs a token for every agent, or the scope operator.admin")
+            refusal = Forbidden("this needs a token for every agent, or the scope operator.admin")
+            door.denied(principal, "metrics", refusal.message)
+            raise refusal
         return web.Response(body=exposition.render(now), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
 
     return metrics

@@ -13,6 +13,7 @@ from sidecar.api.assets import PAGE_PATHS
 from sidecar.api.counters import Counters
 from sidecar.domain.authority import Bearer, Principal
 from sidecar.domain.errors import Forbidden, Unauthenticated
+from sidecar.policy.access import Deny
 from sidecar.service.audit import Audit
 
 MatchToken = Callable[[str], Principal | None]
@@ -81,18 +82,24 @@ class Door:
         self._audit.refused_at_door(reason)
         self.counters.refusals[reason] += 1
 
+    def denied(self, principal: Principal, what: str, reason: str) -> None:
+        """Record that somebody who was let in may not have what a route shows."""
+        self._audit.decided(
+            Deny(reason), token_name=principal.name, authority=principal.role, agent="", method=what
+        )
+
     def _check_host(self, request: web.Request) -> None:
         if request.path == HEALTH_PATH:
             return
         named = request.headers.getall(hdrs.HOST, [])
-        if len(named) == 1 and (is_loopback_host(named[0]) or self._is_allowed(named[0])):
+        if len(named) == 1 and all(map(self._is_accepted, (*named, *_authority(request.raw_path)))):
             return
         self.refused("host")
         raise Forbidden("this Host is not accepted")
 
-    def _is_allowed(self, host: str) -> bool:
+    def _is_accepted(self, host: str) -> bool:
         host = host.lower()
-        return host in self._hosts or host_name(host) in self._hosts
+        return is_loopback_host(host) or host in self._hosts or host_name(host) in self._hosts
 
     def _check_origin(self, request: web.Request) -> None:
         for origin in request.headers.getall(hdrs.ORIGIN, []):
@@ -105,6 +112,16 @@ class Door:
 def _is_open(request: web.Request) -> bool:
     """Whether anybody may ask: the liveness of the process, and the page's own files, which hold no data."""
     return request.path == HEALTH_PATH or (request.method in READS and request.path in PAGE_PATHS)
+
+
+def _authority(target: str) -> tuple[str, ...]:
+    """The host that a request target names itself, which then is the one that is meant (RFC 9112, 3.2.2)."""
+    if target.startswith("/"):
+        return ()
+    try:
+        return (urlsplit(target).netloc or target,)
+    except ValueError:
+        return (target,)
 
 
 def _is_upgrade(request: web.Request) -> bool:

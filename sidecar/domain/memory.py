@@ -63,11 +63,19 @@ class ScoreParts(msgspec.Struct, frozen=True, kw_only=True):
     adjustments: tuple[tuple[str, float], ...] = ()
 
 
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """Where lines come from: the least trusted of their classes, and when the newest was said (ms)."""
+
+    origin_class: Literal["owner", "agent", "system", "untrusted"]
+    observed_ms: int
+
+
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
     """One result of a search.
 
     `path` and `lines` are what file-shaped callers see (U§2); a provider without files has neither. `score`
     is None where a provider ranks without one, `source` is its own word beside `memory` and `sessions`.
+    `origin` is that of a transcript's lines; a note's is that of its place.
     """
 
     reference: Reference
@@ -79,6 +87,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     citations: tuple[Citation, ...] = ()
     recall: AutomaticRecall | None = None
     parts: ScoreParts = ScoreParts()
+    origin: Origin | None = None
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+import unicodedata
 from typing import Literal
 
 from sidecar.domain.errors import Overloaded
@@ -15,7 +17,8 @@ class Origins:
     """The origins of one agent's texts, by path and revision.
 
     Recall leaves out what is recorded as `untrusted` (spec §5.1), so such a record is never dropped to make
-    room: others go first, oldest first, and then a new one is refused.
+    room: others go first, oldest first, and then a new one is refused. A path counts in whatever way it is
+    spelled, so that no spelling of an untrusted text makes it a trusted one.
     """
 
     def __init__(self, *, most: int = MOST_ORIGINS) -> None:
@@ -25,7 +28,7 @@ class Origins:
 
     def put(self, path: str, revision: str, origin: OriginClass) -> None:
         """Record an origin in place of an earlier one; raises `Overloaded` when no room can be made."""
-        text = (path, revision)
+        text = (_plain(path), revision)
         self._others.pop(text, None)
         if origin != "untrusted":
             self._untrusted.pop(text, None)
@@ -39,5 +42,9 @@ class Origins:
 
     def of(self, path: str, revision: str) -> OriginClass | None:
         """The recorded origin of exactly this text, or None."""
-        text = (path, revision)
+        text = (_plain(path), revision)
         return "untrusted" if text in self._untrusted else self._others.get(text)
+
+
+def _plain(path: str) -> str:
+    return unicodedata.normalize("NFC", posixpath.normpath(path))

@@ -54,9 +54,10 @@ def resolve(
     seen: set[str] = set()
     for _ in range(MOST_HOPS):
         if not _well_formed(hop, agent_id) or hop.session_key in seen:
-            return _ineligible(
-                f"session lineage is malformed, cyclic or of another agent at {hop.session_key}"
-            )
+            # Whoever asks may not know of the agent that a row names as its parent's.
+            foreign = walked and agent_of(hop.session_key) != agent_id
+            at = f"the parent of {walked[-1].session_key}" if foreign else hop.session_key
+            return _ineligible(f"session lineage is malformed, cyclic or of another agent at {at}")
         seen.add(hop.session_key)
         row = rows.by_key.get(hop.session_key)
         if row is None or not _is_incarnation(row, hop):

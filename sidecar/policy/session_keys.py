@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from sidecar.domain.agents import normalise_agent_id
 from sidecar.domain.session_rows import SessionRow
@@ -37,6 +38,15 @@ def is_recall_run_of(session_key: str, anchor: str) -> bool:
     if session_key == anchor:
         return True
     return session_key.startswith(anchor) and _RECALL_RUN.fullmatch(session_key[len(anchor) :]) is not None
+
+
+def kind_of(session_key: str) -> Literal["interactive", "cron", "heartbeat", "subagent"]:
+    """What sort of session has a key: a run that no person speaks in says so in a segment (U§7)."""
+    segments = session_key.lower().split(":")[2:]
+    for kind in ("cron", "heartbeat", "subagent"):
+        if kind in segments:
+            return kind
+    return "interactive"
 
 
 def is_private_conversation(row: SessionRow) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sidecar.adapters.file_reading import FileReading
 from sidecar.adapters.file_shaped import CandidateSource, FileServices, FileShapedRuntime, Refresh
 from sidecar.adapters.file_status import FileStatus
-from sidecar.adapters.hit_filters import HitFilters
+from sidecar.adapters.hit_filters import HitFilters, unknown_kind
 from sidecar.adapters.legacy_provider import LegacyProvider, LegacyServices
 from sidecar.adapters.origin_classes import OriginClasses, RecordedOrigin, nothing_recorded
 from sidecar.corpus.scan import Corpus
@@ -58,6 +58,7 @@ def file_managers(
             candidates=candidates,
             authorise=filters.authorise if filters is not None else None,
             transcripts=transcripts,
+            session_kind=filters.kind if filters is not None else unknown_kind,
         )
     )
 

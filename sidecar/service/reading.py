@@ -10,6 +10,8 @@ and the rest is read as characters of that line, from there to any end beyond.
 
 from __future__ import annotations
 
+import posixpath
+import unicodedata
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -78,6 +80,14 @@ class Named:
         self.moved = moved
 
 
+def _names(asked: str, path: str) -> bool:
+    """Whether an id names a path as callers see it, in whatever Unicode form.
+
+    Not by way of the host's folders: that one was guessed right is nothing to be told.
+    """
+    return unicodedata.normalize("NFC", posixpath.normpath(asked)) == unicodedata.normalize("NFC", path)
+
+
 class Reader:
     """Reads references of one agent. Every method blocks; the caller is off the event loop."""
 
@@ -96,7 +106,7 @@ class Reader:
         if reference.fragment is not None and wanted is None:
             return NOT_FOUND
         file = self._corpus.look(reference.id)
-        if file is None or isinstance(file, Skipped):
+        if file is None or isinstance(file, Skipped) or not _names(reference.id, file.path):
             return NOT_FOUND
         try:
             if reference.revision is None and file.stamp.size > WHOLE_READ_BYTES:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sidecar.domain.memory import AutomaticRecall, Citation, Hit, LineRange, Reference, ScoreParts
+from sidecar.domain.corpus import OriginClass
+from sidecar.domain.memory import (
+    AutomaticRecall,
+    Citation,
+    Hit,
+    LineRange,
+    Origin,
+    Reference,
+    ScoreParts,
+)
 from sidecar.index.documents import ORDINAL_BITS
 from sidecar.index.entries import DocumentEntry
 from sidecar.ranking.fusion import Scored
@@ -16,6 +25,9 @@ from sidecar.text.fragments import format_fragment, label
 from sidecar.text.lines import revision
 from sidecar.text.transcripts import Rendered
 from sidecar.text.windows import excerpt, grow, range_of
+
+TRUST: tuple[OriginClass, ...] = ("owner", "agent", "system", "untrusted")
+"""Most trusted first."""
 
 
 class SessionWindows:
@@ -104,6 +116,15 @@ def session_hit(
         citations=(citation,),
         recall=AutomaticRecall(eligible=False),
         parts=parts,
+        origin=_origin_of(records[shown.start - 1 : shown.end]),
+    )
+
+
+def _origin_of(records: Sequence[Rendered]) -> Origin:
+    """The least trusted origin that is present, and the newest time (U§7)."""
+    return Origin(
+        origin_class=max((record.origin for record in records), key=TRUST.index),
+        observed_ms=max(record.observed_ms for record in records),
     )
 
 

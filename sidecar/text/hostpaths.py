@@ -20,6 +20,7 @@ _PATH = re.compile(
       | \\\\[^\s\\] {_REST}                              # a share
       | ~(?=[\s"'`]|$)
     )
+  | (?<![\w/\\.-]) (?:memory|sessions|users)[/\\](?=[^\s/\\]) {_REST} (?<![:;,.])  # in the workspace
   | (?<![\w/\\.-]) (?:[\w.@+-]{{1,255}}[/\\])+ [\w.@+-]{{0,255}} \.[A-Za-z]\w{{0,7}} \b   # folder/name.ext
     """,
     re.VERBOSE | re.IGNORECASE,

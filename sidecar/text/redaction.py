@@ -51,7 +51,9 @@ _NAMED = re.compile(
     r"(?:key(?:[_ -]?id)?|token|secret)|secret|token|password|passwd|passphrase|pwd)"
     r"|(?-i:(?<=[a-z0-9])(?:Password|Passphrase|Secret|Token|ApiKey|AccessKey|PrivateKey)))"
     r"[\"']?\s{0,3}(?::=|=>|[:=])\s{0,3})"
-    r"(?:\"[^\"]{1,1024}\"|'[^']{1,1024}'|[^\s\"',;&)\]}]{4,1024})",
+    # What was masked before is masked with what follows it; a bracket that closes around a value stays.
+    r"(?:\"[^\"]{1,1024}\"|'[^']{1,1024}'|\[redacted\](?:[^\s\"',;&]{0,1023}[^\s\"',;&)\]}])?"
+    r"|[^\s\"',;&]{3,1023}[^\s\"',;&)\]}])",
     re.IGNORECASE,
 )
 _FLAG = re.compile(

@@ -6,9 +6,11 @@ every byte of every answer is searched for every other partition's words, and th
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import re
+import urllib.request
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -91,6 +93,15 @@ LEASED = {
     "lease: forged audience": Caller(
         token="host", authority=lambda agent: session(agent, audience="forged")
     ),
+    "lease: owner under an id that its row contradicts": Caller(
+        token="host", authority=lambda agent: session(agent, audience="{owner}", sessionId="f" * 36)
+    ),
+    "lease: admitted owner under an id that its row contradicts": Caller(
+        token="host", authority=lambda agent: session(agent, audience="{admitted}", sessionId="f" * 36)
+    ),
+    "lease: owner of another token": Caller(
+        token="host-pro", authority=lambda agent: session(agent, audience="{owner}")
+    ),
     "lease: recall over transcripts": Caller(
         token="host",
         authority=lambda agent: session(
@@ -115,7 +126,7 @@ def other(agent: str) -> str:
 
 def operator_calls(root: str, *, most: int = 99) -> list[tuple[str, dict[str, Any]]]:
     calls: list[tuple[str, dict[str, Any]]] = [
-        ("memory.status", {}), ("sidecar.refresh", {}), ("sidecar.audit", {}),
+        ("memory.status", {}), ("sidecar.refresh", {}), ("sidecar.audit", {}), ("sidecar.notes", {}),
     ]  # fmt: skip
     for query in QUERIES[:most]:
         calls += [
@@ -123,6 +134,7 @@ def operator_calls(root: str, *, most: int = 99) -> list[tuple[str, dict[str, An
             ("memory.search", {"query": query, "version": 2}),
             ("memory.search", {"query": query, "version": 2, "sources": ["sessions"]}),
             ("sidecar.explain", {"query": query, "minScore": 0}),
+            ("sidecar.search", {"query": query, "path": "memory/**"}),
         ]
     for path in PATHS[:most]:
         reference = {"providerId": "memory-sidecar", "id": path.format(root=root)}
@@ -148,14 +160,15 @@ async def asked_by_lease(world: Any, caller: Caller, most: int) -> AsyncIterator
         for name, of in (("owner", agent), ("other", other(agent)), ("group", agent)):
             handle = await audience(world, of, "group" if name == "group" else "main")
             authority = authority.replace(f"{{{name}}}", handle)
+        authority = authority.replace("{admitted}", await admitted(world, agent))
         opened = await world.call(
-            "host", "provider.open", {"agentId": agent, "authority": json.loads(authority)}
+            caller.token, "provider.open", {"agentId": agent, "authority": json.loads(authority)}
         )
         yield agent, opened.raw
         lease = opened.payload["lease"] if opened.status == 200 else "none"
         for method, request in lease_calls(str(world.root), most):
             params = {"lease": lease} if request is None else {"lease": lease, "request": request}
-            yield agent, (await world.call("host", method, params)).raw
+            yield agent, (await world.call(caller.token, method, params)).raw
 
 
 def lease_calls(root: str, most: int) -> list[tuple[str, dict[str, Any] | None]]:
@@ -180,6 +193,12 @@ async def audience(world: Any, agent: str, name: str) -> str:
     turn = {"agentId": agent, "sessionKey": key, "sessionId": session_id, "senderIsOwner": True}
     granted = (await world.call("host", "audience.resolve", turn)).payload
     return str(granted["audience"]["handle"])
+
+
+async def admitted(world: Any, agent: str) -> str:
+    """The handle of an owner's audience on the host's word, for the agent's main session."""
+    vouched = {"kind": "owner-private", "agentId": agent, "sessionKey": f"agent:{agent}:main"}
+    return str((await world.call("host", "audience.admit", vouched)).payload["audience"]["handle"])
 
 
 async def check(world: Any, name: str, most: int) -> None:
@@ -213,15 +232,28 @@ async def test_no_word_reaches_a_caller_that_may_not_see_it_in_the_whole_product
     await check(world, name, 99)
 
 
-async def test_the_log_holds_no_word_no_query_and_no_secret(world: Any) -> None:
+async def test_the_log_and_the_metrics_hold_no_word_no_query_and_no_secret(world: Any) -> None:
     for token in ("all", "pro", "bare", "host"):
         for query in QUERIES:
             await world.call(token, "memory.search", {"query": query, "agentId": "pro"})
+    shown = await asyncio.to_thread(metrics, world)
+    assert "sidecar_" in shown
     log = world.log()
     assert "access decided" in log
+    assert not CANARY.findall(shown)
     assert not {part for _, part in CANARY.findall(log)} & {*NOTES, *NEVER}
+    # "lantern" alone, the first query, is part of no sentence of ours either.
     for text in (*QUERIES, "-secret-0123456789abcdef"):
         assert text not in log, text
+        assert text not in shown, text
+
+
+def metrics(world: Any) -> str:
+    request = urllib.request.Request(  # noqa: S310
+        f"{world.service.url}/metrics", headers={"Authorization": f"Bearer {world.secrets['all']}"}
+    )
+    with urllib.request.urlopen(request, timeout=20) as response:  # noqa: S310
+        return str(response.read().decode())
 
 
 async def test_an_agent_that_a_token_does_not_list_is_answered_as_one_that_does_not_exist(world: Any) -> None:

@@ -85,6 +85,29 @@ async def test_loopback_hosts_are_accepted(shared_example: Any, host: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("named", "accepted"),
+    [
+        ("http://evil.example", False),
+        ("HTTP://EVIL.EXAMPLE", False),
+        ("http://localhost.evil.example:{port}", False),
+        ("http://localhost@evil.example", False),
+        ("http://localhost:{port}", True),
+        ("http://127.0.0.1:{port}", True),
+    ],
+)
+async def test_a_target_that_names_a_host_itself_is_held_to_the_rule_of_the_host_header_and_so_is_the_header(
+    shared_example: Any, named: str, accepted: bool
+) -> None:
+    route = f"{named.format(port=shared_example.port)}/rpc/memory.search"
+    status, body, _ = await asyncio.to_thread(ask, shared_example, route=route)
+    assert (status, accepted or body["message"]) == (
+        (200, True) if accepted else (403, "this Host is not accepted")
+    )
+    status, _, _ = await asyncio.to_thread(ask, shared_example, route=route, headers={"Host": "evil.example"})
+    assert status == 403
+
+
+@pytest.mark.parametrize(
     "origin", ["null", "https://evil.example", "http://127.0.0.1:1", "http://localhost.evil"]
 )
 async def test_a_foreign_origin_is_403_without_cors_headers_even_for_health(

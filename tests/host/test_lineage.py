@@ -108,6 +108,15 @@ def test_a_session_id_that_is_not_of_the_durable_form_gives_none(session_id: str
     assert ask([asked], asked)[0] == "ineligible"
 
 
+def test_why_a_parent_of_another_agent_gives_none_does_not_name_it(row: Any) -> None:
+    theirs = SessionRow(session_key="agent:other:private", session_id=row("x", 1).session_id)
+    child = row("subagent:a", 2, parent=theirs)
+    assert ask([child], child) == (
+        "ineligible",
+        "session lineage is malformed, cyclic or of another agent at the parent of agent:main:subagent:a",
+    )
+
+
 def test_a_lineage_that_bites_its_tail_gives_none(row: Any) -> None:
     first = row("a", 1, parent=row("b", 2))
     second = row("b", 2, parent=first)

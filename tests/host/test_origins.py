@@ -16,6 +16,15 @@ def test_an_origin_is_of_exactly_one_text() -> None:
     assert origins.of("memory/b.md", "r1") is None
 
 
+@pytest.mark.parametrize("spelled", ["./MEMORY.md", "memory/../MEMORY.md", ".//MEMORY.md"])
+def test_an_untrusted_text_is_known_however_its_path_is_spelled(spelled: str) -> None:
+    origins = Origins()
+    origins.put(spelled, "r1", "untrusted")
+    assert origins.of("MEMORY.md", "r1") == "untrusted"
+    origins.put("memory/e\u0301t\u00e9.md", "r1", "untrusted")
+    assert origins.of("memory/\u00e9te\u0301.md", "r1") == "untrusted"
+
+
 def test_the_last_word_on_a_text_counts() -> None:
     origins = Origins()
     for origin in ("untrusted", "owner", "system", "untrusted", "agent"):

@@ -86,10 +86,12 @@ async def test_the_end_of_the_service_answers_sockets_and_closes_them(example: A
 
 
 @pytest.mark.slow
-async def test_a_secret_rotated_on_disk_ends_its_sockets_and_leases_without_a_restart(
+async def test_a_secret_rotated_on_disk_ends_its_sockets_leases_and_audiences_without_a_restart(
     example: Any,
 ) -> None:
     lease = (await host(example, "provider.open", {"agentId": "main", "authority": AS_OPERATOR}))["lease"]
+    vouched = {"kind": "owner-private", "agentId": "main", "sessionKey": "agent:main:main"}
+    audience = (await host(example, "audience.admit", vouched))["audience"]
     async with aiohttp.ClientSession() as session:
         socket = await session.ws_connect(f"{example.url}/ws", headers=example.headers(example.host_token))
         other = await session.ws_connect(f"{example.url}/ws", headers=example.headers())
@@ -100,6 +102,10 @@ async def test_a_secret_rotated_on_disk_ends_its_sockets_and_leases_without_a_re
         example.host_token = path.read_text().strip()
         status, frame = await example.post("/rpc/provider.health", {"lease": lease}, token=example.host_token)
         assert (status, frame["error"]["message"]) == (503, "memory provider handle is closed")
+        authority = {"kind": "session", "sessionKey": "agent:main:main", "sandboxed": False}
+        opening = {"agentId": "main", "authority": authority | {"audience": audience}}
+        status, frame = await example.post("/rpc/provider.open", opening, token=example.host_token)
+        assert frame["error"]["message"] == "memory provider requires a host-minted memory audience"
         await other.send_json({"type": "req", "id": "1", "method": "memory.status"})
         assert (await other.receive_json(timeout=20))["ok"]
 

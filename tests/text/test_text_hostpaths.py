@@ -30,6 +30,8 @@ NAME = st.text("abcdefgXYZ0189_-. éß漢", min_size=1, max_size=12).filter(
         ("file:///etc/passwd", "[path]"),
         ("sqlite:////home/x/y.db is locked", "[path] is locked"),
         ("memory/private.md: bad", "[path]: bad"),
+        ("skipped link: memory/folder", "skipped link: [path]"),
+        ("skipped link: memory/a folder/b", "skipped link: [path]"),
         ("see https://docs.example/a/b.html", "see https://docs.example/a/b.html"),
         ("model BAAI/bge-small-en-v1.5", "model BAAI/bge-small-en-v1.5"),
         ("and/or, text/plain, 3/4", "and/or, text/plain, 3/4"),

@@ -57,11 +57,21 @@ def test_tokens_that_their_issuer_marked_are_masked_wherever_they_stand(secret: 
         ("dbPassword=hunter2", f"dbPassword={MASK}"),
         ("run --token abcd1234 now", f"run --token {MASK} now"),
         ("a -----BEGIN RSA PRIVATE KEY----- MIIE -----END RSA PRIVATE KEY----- b", f"a {MASK} b"),
+        (f"MY_API_KEY=sk-{TOKEN}", f"MY_API_KEY={MASK}"),
+        (
+            f"[token: ghp_{TOKEN}] (password=hunter2) {{secret: s3cr3t}}",
+            f"[token: {MASK}] (password={MASK}) {{secret: {MASK}}}",
+        ),
+        (f"token=sk-{TOKEN}$more end", f"token={MASK} end"),
+        ("password=hun)ter]2", f"password={MASK}"),
         ("a -----BEGIN OPENSSH PRIVATE KEY----- never ends", f"a {MASK}"),
     ],
 )
-def test_secrets_with_a_name_are_masked_and_what_stands_around_them_stays(text: str, expected: str) -> None:
+def test_secrets_with_a_name_are_masked_once_and_what_stands_around_them_stays(
+    text: str, expected: str
+) -> None:
     assert redact(text) == expected
+    assert redact(expected) == expected
 
 
 @pytest.mark.parametrize(

@@ -20,13 +20,14 @@ from sidecar.domain.authority import (
     OwnerPrivate,
     Session,
 )
+from sidecar.domain.corpus import OriginClass
 from sidecar.domain.errors import AccessDenied
-from sidecar.domain.file_shaped import FileSearch
+from sidecar.domain.file_shaped import FileSearch, Provenance
 from sidecar.domain.memory import Found, GetRequest, NotFound, Reference, SearchRequest
+from sidecar.domain.session_rows import NO_ROWS, SessionRow, SessionRows
 from sidecar.domain.sessions import TranscriptAuthoriser
 from sidecar.runtime.agent import AgentRuntime
 from sidecar.service.audit import Audit
-from sidecar.service.hits import none_recorded
 from sidecar.service.offload import Offload
 from sidecar.settings.model import AgentSettings, EmbeddingSettings, SessionsSettings, WatchSettings
 
@@ -58,6 +59,12 @@ class Agent:
         self.runtime = runtime
         self.access = access
         self.audit = audit
+        self.rows = NO_ROWS
+        self.untrusted: set[str] = set()
+        self.sessions = Path()
+
+    def recorded(self, path: str, _revision: str) -> OriginClass | None:
+        return "untrusted" if path in self.untrusted else None
 
     async def handle(self, authority: Authority) -> Any:
         context = CallerContext(authority=authority, assert_current=lambda: None, identity="test")
@@ -82,6 +89,7 @@ async def agent(tmp_path: Path, say: Any, jsonl: Any) -> AsyncIterator[Agent]:
         talk = [say("user", f"{name} zeppelin talk {n}") for n in range(3)]
         (sessions / f"{name}.jsonl").write_bytes(jsonl(*talk))
     access, offload, audit = Access(), Offload(2), Audit()
+    made: list[Agent] = []
     runtime = await AgentRuntime.open(
         AgentSettings(
             id="main", workspace=workspace, sessions=SessionsSettings(directory=sessions, enabled=True)
@@ -92,11 +100,14 @@ async def agent(tmp_path: Path, say: Any, jsonl: Any) -> AsyncIterator[Agent]:
         embedder=None,
         offload=offload,
         audit=audit,
-        recorded_origin=none_recorded,
+        recorded_origin=lambda path, named: made[0].recorded(path, named),
         transcripts=access,
+        rows=lambda: made[0].rows,
     )
+    made.append(Agent(runtime, access, audit))
+    made[0].sessions = sessions
     await runtime.refresh()
-    yield Agent(runtime, access, audit)
+    yield made[0]
     await runtime.close()
     offload.close()
 
@@ -179,3 +190,37 @@ async def test_v1_hits_pass_the_authoriser_too(agent: Agent) -> None:
     assert await paths_of(OPERATOR) == {"MEMORY.md"}
     agent.access.of[OPERATOR] = Only("other")
     assert await paths_of(OPERATOR) == {"MEMORY.md", "sessions/main/other.jsonl"}
+
+
+async def test_a_managers_transcript_hits_say_where_their_lines_come_from(
+    agent: Agent, say: Any, jsonl: Any
+) -> None:
+    everything = Only("main", "group", "other", "mixed", "owned")
+    talk = {
+        "owned": [
+            say("user", "An airship question.", timestamp=1767323045, __openclaw={"senderIsOwner": True}),
+            say("assistant", "An airship answer.", timestamp=1767323046),
+        ],
+        "mixed": [
+            say("user", "An airship from outside.", timestamp=1767323050),
+            say("user", "An airship of mine.", timestamp=1767323040, __openclaw={"senderIsOwner": True}),
+        ],
+    }
+    for name, records in talk.items():
+        (agent.sessions / f"{name}.jsonl").write_bytes(jsonl(*records))
+    await agent.runtime.refresh()
+    for key in ("subagent:1", "cron:j:run:1"):
+        row = SessionRow(session_key=f"agent:main:{key}", session_id="owned")
+        agent.rows = SessionRows(by_key={row.session_key: row}, keys={"owned": (row.session_key,)})
+        options = FileSearch(sources=("sessions",), transcripts=everything, max_results=5, min_score=0.0)
+        found = await agent.runtime.manager.manager("default").search("airship", options)
+        told = {hit.path.split("/")[-1]: hit.provenance for hit in found.hits}
+        assert told == {
+            "owned.jsonl": Provenance(
+                origin_class="agent", session_kind=key.split(":")[0], observed_at=1767323046000
+            ),
+            "mixed.jsonl": Provenance(origin_class="untrusted", observed_at=1767323050000),
+        }
+    agent.untrusted.add(next(hit.path for hit in found.hits if "owned" in hit.path))
+    found = await agent.runtime.manager.manager("default").search("airship", options)
+    assert {hit.provenance.origin_class for hit in found.hits} == {"untrusted"}
