@@ -2,7 +2,7 @@
 
     resolved    from a session's own lineage: holds while every row of it is the same incarnation
     delegated   from another audience to a child session: holds while that one does and the child does
-    admitted    on the host's word: holds for its session, and no longer than the leases that it is used in
+    admitted    on the host's word: holds for its session and the lease that it is used in, and ends with either
 
 A book is one token's: to every other token its handles are as if never minted. An ended audience never
 holds again, whatever is written later. A row that is being written only makes currency unavailable until it
@@ -83,7 +83,7 @@ class _Hold(msgspec.Struct, kw_only=True):
 class _Record(msgspec.Struct, kw_only=True, eq=False):
     """One minted audience. `session_id` None: nothing yet says which incarnation of its session it is for.
 
-    `leased`: it ends with the last of its `leases`.
+    `leased`: it is for one lease, the first that it is used in, and ends with it.
     """
 
     handle: str
@@ -94,7 +94,7 @@ class _Record(msgspec.Struct, kw_only=True, eq=False):
     parent: _Record | None = None
     depth: int = 0
     leased: bool = False
-    leases: set[str] = msgspec.field(default_factory=set)
+    lease: str | None = None
     state: State = "current"
 
     def is_for(self, session_key: str, session_id: str | None) -> bool:
@@ -189,7 +189,7 @@ class AudienceBook:
         )
 
     def admit(self, audience: Audience, *, session_key: str) -> Minted:
-        """An audience on the host's word, for one session and the leases that it opens.
+        """An audience on the host's word, for one session and the one lease that it opens.
 
         Rows that the host has reported of the session, and of a conversation's root, must not contradict it.
         """
@@ -240,18 +240,18 @@ class AudienceBook:
     def bind(self, handle: str, *, session_key: str, session_id: str | None, lease: str) -> Audience:
         """What a handle stands for when this session uses it in this lease; says nothing about currency."""
         record = self._record(handle, NOT_MINTED)
-        if not record.is_for(session_key, session_id):
+        if record.lease not in (None, lease) or not record.is_for(session_key, session_id):
             raise AudienceRefused(ELSEWHERE)
         if record.leased and record.state == "current":
-            record.leases.add(lease)
+            record.lease = lease
             self._of_lease.setdefault(lease, set()).add(record)
         return record.audience
 
     def lease_ended(self, lease: str, *, opened: bool = True) -> None:
-        """End what was admitted for this lease and no other; a lease that was never opened ends nothing."""
+        """End what was admitted for this lease; one that was never opened leaves it to the next."""
         for record in self._of_lease.pop(lease, set()):
-            record.leases.discard(lease)
-            if opened and not record.leases:
+            record.lease = None
+            if opened:
                 self._end(record, "released")
 
     def close(self) -> None:
@@ -333,12 +333,12 @@ class AudienceBook:
             resting.discard(record)
             if not resting:
                 self._resting.pop(hold.session_key, None)
-        for lease in record.leases:
-            sharing = self._of_lease.get(lease, set())
+        if record.lease is not None:
+            sharing = self._of_lease.get(record.lease, set())
             sharing.discard(record)
             if not sharing:
-                self._of_lease.pop(lease, None)
-        record.leases.clear()
+                self._of_lease.pop(record.lease, None)
+            record.lease = None
         self._ended[record.handle] = record
         if len(self._ended) > MOST_ENDED:
             self._ended.popitem(last=False)

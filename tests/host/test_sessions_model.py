@@ -46,8 +46,9 @@ class Given(msgspec.Struct):
     counts: dict[str, int]
     parent: Given | None = None
     released: bool = False
-    leases: set[str] | None = None
-    """Of an admitted audience; None for one that no lease ends."""
+    admitted: bool = False
+    lease: str | None = None
+    """The one lease of an admitted audience, once there is one."""
     opened_as: str | None = None
     """The id that its session opened with."""
     lost: bool = False
@@ -177,7 +178,7 @@ class HostModel(RuleBasedStateMachine):
             stands_for = (root, row.session_id)
             counts[root] = self.counts[root]
         self.remember(self.book.admit(audience, session_key=key), key, stands_for, counts)
-        self.given[-1].leases = set()
+        self.given[-1].admitted = True
 
     @rule(place=places, key=keys, detached=st.booleans())
     @precondition(lambda self: self.given)
@@ -222,8 +223,8 @@ class HostModel(RuleBasedStateMachine):
         if fails:
             self.book.lease_ended(lease, opened=False)
             for other in self.given:
-                if other.leases is not None:
-                    other.leases.discard(lease)
+                if other.lease == lease and self.own_refusal(other) is None:
+                    other.lease = None
 
     @rule(place=places, key=keys, lease=st.sampled_from(["one", "two"]))
     @precondition(lambda self: self.given)
@@ -234,11 +235,8 @@ class HostModel(RuleBasedStateMachine):
     def close_a_lease(self, lease: str) -> None:
         self.book.lease_ended(lease)
         for audience in self.given:
-            held = audience.leases
-            if held is None or lease not in held or self.own_refusal(audience) is not None:
-                continue
-            held.discard(lease)
-            audience.released = not held
+            if audience.lease == lease and self.own_refusal(audience) is None:
+                audience.released = True
 
     def bind(self, audience: Given, key: str, session_id: str | None, lease: str) -> None:
         ended = self.own_refusal(audience) is not None
@@ -249,15 +247,17 @@ class HostModel(RuleBasedStateMachine):
         except AccessDenied as error:
             assert error.message == "memory audience is bound to a different session"
             # What has ended is refused at the check that follows, whatever is said of its session here.
-            assert ended or contradicts or key != audience.session_key
+            elsewhere = audience.lease not in (None, lease)
+            assert ended or contradicts or elsewhere or key != audience.session_key
             return
         assert key == audience.session_key
         if ended:
             return
         assert not contradicts
+        assert audience.lease in (None, lease)
         audience.opened_as = audience.opened_as or session_id
-        if audience.leases is not None:
-            audience.leases.add(lease)
+        if audience.admitted:
+            audience.lease = lease
 
     # What must hold after every step, which is also in the middle of every call.
 
