@@ -2,7 +2,7 @@
 
     resolved    from a session's own lineage: holds while every row of it is the same incarnation
     delegated   from another audience to a child session: holds while that one does and the child does
-    admitted    on the host's word: holds for its session and the lease that it is used in, and ends with either
+    admitted    on the host's word: for its session and the lease that it is used in, ending with either
 
 A book is one token's: to every other token its handles are as if never minted. An ended audience never
 holds again, whatever is written later. A row that is being written only makes currency unavailable until it

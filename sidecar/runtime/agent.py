@@ -88,15 +88,10 @@ class AgentRuntime:
         hits = HitMaker(settings.provider_id, recorded_origin)
         search = self._search_over(settings, hits, corpus, offload)
         candidates = CandidateService(
-            index=index, indexer=self.indexer, shelf=self._shelf, hits=hits, offload=offload
+            index=index, indexer=self.indexer, shelf=shelf, hits=hits, offload=offload
         )
         self._why = WhyService(
-            corpus=corpus,
-            index=index,
-            indexer=self.indexer,
-            search=search,
-            shelf=self._shelf,
-            offload=offload,
+            corpus=corpus, index=index, indexer=self.indexer, search=search, shelf=shelf, offload=offload
         )
         self._pager = self._pages(search, hits, corpus, offload)
         self.serves_v1 = settings.serve_v1
