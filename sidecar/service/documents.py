@@ -15,7 +15,7 @@ from sidecar.text.windows import BLOCKED
 
 UNIT_FIELD = "own"
 PASSAGE_FIELD = "text"
-LAYOUT = LexicalLayout(stamp="units-2", unit_fields=(UNIT_FIELD,), passage_fields=(PASSAGE_FIELD,))
+LAYOUT = LexicalLayout(stamp="units-3", unit_fields=(UNIT_FIELD,), passage_fields=(PASSAGE_FIELD,))
 """Bump the stamp when the same bytes are prepared to other terms, units, passages or blocks."""
 
 _SYSTEM_FOLDERS = ("memory/dreaming/", "memory/.dreams/")

@@ -52,6 +52,9 @@ _SEGMENT = re.compile(r"[0-9]+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^0-9A-Za-z]+")
 _ANY_DIGIT = re.compile(r"[0-9]")
 _HEX = re.compile(r"[0-9a-f]+\Z")
 _HASH_FROM = 8
+_SHORT_HASHES = range(7, 13)
+_SHORTENED_FROM = 32
+_SHORTENED_TO = 128
 _SEGMENTED_TO = 40
 _SEGMENTS_TO = 8
 _GROUPED_NUMBER = re.compile(r"(?<![0-9.,])([0-9]{1,3}(?:,[0-9]{3})+)(?![0-9,])")
@@ -64,8 +67,9 @@ class Atom(msgspec.Struct, frozen=True):
 
     `whole` is the term of all of it (None where only grams stand for it), `spelled` the same with its
     umlauts written out (`koenig` for `könig`), `components` its larger parts (file name of a path, host of an
-    address), `parts` its words, `grams` overlapping pairs, `singles` the single characters that only the
-    index keeps. `dates` are days named in it. `stop`: says nothing by itself.
+    address), `parts` its words, `grams` overlapping pairs, `singles` what only the index keeps: the single
+    characters of a run, the beginnings of a hash. `dates` are days named in it. `stop`: says nothing by
+    itself.
     """
 
     kind: AtomKind
@@ -271,7 +275,7 @@ def _single(body: str) -> Atom:
     if _ORDINAL.match(folded):
         return Atom("compound", folded, parts=segments)
     if segments or (not body.isdigit() and _ANY_DIGIT.search(body)):
-        return Atom("identifier", stem(folded), parts=segments)
+        return Atom("identifier", stem(folded), parts=segments, singles=_beginnings(folded))
     return Atom("word", stem(folded), stop=folded in STOP_WORDS)
 
 
@@ -291,6 +295,13 @@ def _segments(piece: str) -> tuple[str, ...]:
     if len(found) < 2 or len(found) > _SEGMENTS_TO or (len(found) > 3 and len(piece) < 2.5 * len(found)):
         return ()
     return tuple(dict.fromkeys(stem(scripts.fold(part)) for part in found if len(part) > 1 or part.isdigit()))
+
+
+def _beginnings(folded: str) -> tuple[str, ...]:
+    """The short forms in which people name a hash; no query asks for them by the whole, which is exact."""
+    if len(folded) < _SHORTENED_FROM or len(folded) > _SHORTENED_TO or not _HEX.match(folded):
+        return ()
+    return tuple(stem(folded[:length]) for length in _SHORT_HASHES)
 
 
 def _without_apostrophes(body: str) -> tuple[str, str | None]:

@@ -39,6 +39,10 @@ SCRIPTS = {
     "memory/de.md": "Straße gesperrt bis Montag",
     "memory/at.md": "Treffpunkt Königsplatz um neun",
     "memory/li.md": "Abholung am Muehlweg hinten",
+    "memory/ch.md": "Besuch in der Königstraße zwölf",
+    "memory/he.md": "הַמַּפְתֵּחַ בַּמְּגֵרָה",
+    "memory/vi.md": "Mua cà phê ở chợ Bến Thành",
+    "memory/em.md": "launch 🚀🎂",
     "memory/da.md": "Nøglen ligger hos naboen",
     "memory/th.md": "กุญแจสำรองอยู่ใต้กระถางต้นไม้",
 }
@@ -46,7 +50,9 @@ ASKED = {
     "домофона": "ru", "ПАРОЛЬ": "ru", "ραντεβού": "el", "ΡΑΝΤΕΒΟΥ": "el", "साइकिल": "hi", "مفتاح": "ar",
     "café": "fr", "cafe": "fr", "CAFÉ": "fr", "pres": "fr", "Straße": "de", "STRASSE": "de", "strasse": "de",
     "koenigsplatz": "at", "Konigsplatz": "at", "Königsplatz": "at", "Mühlweg": "li", "noeglen": "da",
-    "กุญแจ": "th", "กระถาง": "th",
+    "กุญแจ": "th", "กระถาง": "th", "Koenigstrasse": "ch", "Königstraße": "ch", "Konigstrasse": "ch",
+    "KÖNIGSTRASSE": "ch", "koenigstraße": "ch", "המפתח": "he", "הַמַּפְתֵּחַ": "he", "במגרה": "he",
+    "مِفْتَاحُ": "ar", "ca phe": "vi", "Bến Thành": "vi", "ben thanh": "vi", "🚀": "em", "🎂": "em",
 }  # fmt: skip
 
 

@@ -21,7 +21,9 @@ NOTES = {
         f"- {text}\n" for text in (HASH, BASE64, COMPOUND, f"https://host.example/{SEGMENT}", THAI)
     ),
     "memory/errors.md": "- The upload failed with ERR_CONN_4711 in build v2.14.0-rc.3 on 10.20.30.40.\n"
-    "- Job 3f2504e0-4f89-11d3-9a0c-0305e82c3301 writes /srv/data/exports/june.tar.gz.\n",
+    "- Job 3f2504e0-4f89-11d3-9a0c-0305e82c3301 writes /srv/data/exports/june.tar.gz.\n"
+    "- Since 9fceb02d0ae598e95dc970b74767f19372d61af8 getUserByEmailAddress asks ines@post.example.\n"
+    "- max_retry_count in com.example.kiln.heater breaks https://docs.zebra.example:8443/v2/ovens?id=77.\n",
 }
 DATES = {
     "2026-05-18": "memory/2026-05-18.md",
@@ -39,7 +41,12 @@ FINDS_WIKI = [
 FINDS_NOTHING = [">>>", "\\", "[1 TO", "path:x", "body:*", "*", "()", "^~", "text:zzz", "?"]
 IDENTIFIERS = [
     "ERR_CONN_4711", "err_conn_4711", "v2.14.0-rc.3", "2.14.0", "10.20.30.40", "june.tar.gz",
-    "/srv/data/exports", "3f2504e0-4f89-11d3-9a0c-0305e82c3301", "exports/june.tar.gz",
+    "/srv/data/exports", "3f2504e0-4f89-11d3-9a0c-0305e82c3301", "exports/june.tar.gz", "0305e82c3301",
+    "9fceb02d0ae598e95dc970b74767f19372d61af8", "9fceb02", "9fceb02d0a", "getUserByEmailAddress",
+    "EmailAddress",
+    "ines@post.example", "post.example", "max_retry_count", "retry_count", "kiln.heater", "heater",
+    "https://docs.zebra.example:8443/v2/ovens?id=77", "docs.zebra.example", "zebra", "ovens", "v2.14",
+    "10.20",
 ]  # fmt: skip
 
 

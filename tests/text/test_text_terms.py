@@ -182,6 +182,8 @@ def test_a_long_token_with_one_character_changed_is_not_found(whole: str) -> Non
         ("www.example.net/a", "https://example.net/a/"),
         ("123", "#123"),
         ("41d4", "550e8400-e29b-41d4-a716-446655440000"),
+        (HASH[:7], HASH),
+        (HASH[:12], f"commit {HASH[:40]}."),
         ("8", "8th"),
         ("1234567", "1,234,567"),
         ("running", "she runs"),
