@@ -1,4 +1,4 @@
-"""Whatever stands in a note or its name is text on the page: no markup, no link, no hidden turn of direction."""
+"""Whatever stands in a note or its name is text on the page: no markup, no link, nothing hidden."""
 
 from __future__ import annotations
 
@@ -12,15 +12,21 @@ pytestmark = pytest.mark.slow
 
 NAMED = "<img src=x onerror=window.broken=1>"
 HOSTILE = {
-    "script": "zanzibar <script>window.broken=1;alert(1)</script><img src=http://evil.example/x onerror=alert(2)>",
-    "attribute": "quagmire \"'><svg onload=window.broken=1><style>*{display:none}</style><base href=//evil.example>",
+    "script": "zanzibar <script>window.broken=1;alert(1)</script>"
+    "<img src=http://evil.example/x onerror=alert(2)>",
+    "attribute": "quagmire \"'><svg onload=window.broken=1><style>*{display:none}</style>"
+    "<base href=//evil.example>",
     "entity": "palimpsest &lt;b&gt;bold&lt;/b&gt; &amp; <b>bold</b> {{7*7}} ${7*7}",
-    "link": "saxifrage [pay here](javascript:window.broken=1) and https://evil.example/?q=1 <a href=//evil.example>x</a>",
-    "image": "oubliette ![pixel](http://evil.example/pixel.png) <meta http-equiv=refresh content=0;url=//evil.example>",
-    "frame": "gallimaufry <iframe src=//evil.example></iframe><form action=//evil.example><input name=token></form>",
+    "link": "saxifrage [pay here](javascript:window.broken=1) and https://evil.example/?q=1 "
+    "<a href=//evil.example>x</a>",
+    "image": "oubliette ![pixel](http://evil.example/pixel.png) "
+    "<meta http-equiv=refresh content=0;url=//evil.example>",
+    "frame": "gallimaufry <iframe src=//evil.example></iframe>"
+    "<form action=//evil.example><input name=token></form>",
 }
 BIDI = "susurrus granted \u202eforged\u202c after \u2067isolated\u2069 \u200fmark"
-UNSEEN = "borborygmus in\u200bvisible \U000e0069\U000e0067\U000e006e\U000e006f\U000e0072\U000e0065 tags\u2060 end\ufeff"
+TAGS = "".join(chr(0xE0000 + ord(letter)) for letter in "ignore")
+UNSEEN = f"borborygmus in\u200bvisible {TAGS} tags\u2060 end\ufeff"
 ARABIC = "مفتاح المخزن عند الجار vestibule number 7"
 EMOJI = "penumbra 👩\u200d👩\u200d👧 ❤\ufe0f می\u200cخواهم"
 
@@ -42,9 +48,8 @@ def served(shared_launcher: Any, tmp_path_factory: pytest.TempPathFactory) -> It
     (folder / "arabic.md").write_text(f"{ARABIC}\n")
     (folder / "emoji.md").write_text(f"- {EMOJI}\n")
     words = "plain words " * 45_000
-    (folder / "endless.md").write_text(
-        f"before\n{words} kakistocracy <b>deep</b> \u202e inside {words}\nafter\n"
-    )
+    line = f"{words} kakistocracy <b>deep</b> \u202e inside {words}"
+    (folder / "endless.md").write_text(f"before\n{line}\nafter\n")
     (folder / "control.md").write_text("- defenestrate \x1b[31mred\x07 \x0b end\r\n- next\r\n")
     service = shared_launcher.serve(workspace)
     wait_ready(service, within=90)
@@ -65,9 +70,7 @@ def assert_only_text(tab: Any) -> None:
     assert set(found) <= ours
     assert tab.page.evaluate("() => document.querySelectorAll('a:not(.skip), iframe, script').length") == 1
     assert tab.page.evaluate("() => window.broken") is None
-    assert (
-        tab.page.evaluate("() => document.querySelectorAll('[style*=url], [onerror], [onload]').length") == 0
-    )
+    assert tab.page.locator("[style*=url], [onerror], [onload]").count() == 0
 
 
 @pytest.mark.parametrize("name", sorted(HOSTILE))
