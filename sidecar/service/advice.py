@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from sidecar.corpus import absence, rules
 
-_REMEDIES: Mapping[str, str | None] = {
+REMEDIES: Mapping[str, str | None] = {
     rules.LINK: "links are not followed: name the folder or file that it points to in extra_paths",
     rules.PIPE: "put a regular file in its place",
     rules.SOCKET: "put a regular file in its place",
@@ -45,4 +45,4 @@ def remedy(reason: str, hint: str | None = None) -> str | None:
     """What to do about a `Skipped` or a note of a document; a link's hint has the line that admits it."""
     if hint is not None and hint.startswith("extra_paths = "):
         return f"add to the agent: {hint}"
-    return _REMEDIES.get(reason)
+    return REMEDIES.get(reason)
