@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sidecar.corpus import absence, rules
+from sidecar.corpus import absence, rules, transcripts
 
 REMEDIES: Mapping[str, str | None] = {
     rules.LINK: "links are not followed: name the folder or file that it points to in extra_paths",
@@ -36,6 +36,8 @@ REMEDIES: Mapping[str, str | None] = {
     "invalid-utf8": "save it as UTF-8",
     "invalid-utf16": "save it as UTF-8",
     "binary": "save it as text in UTF-8",
+    transcripts.ARCHIVE: "set sessions.include_reset_archives = true, to find what a reset set aside",
+    transcripts.PACKED: "unpack it: compressed transcripts are not read",
     absence.OUTSIDE: "move it below memory/, or name it in extra_paths",
     absence.NO_FIT: "correct the pattern of its extra path",
 }

@@ -102,8 +102,8 @@ TABLES = {
 
 
 def _flag(command: str, option: click.Option) -> str:
-    value = "" if option.is_flag else f" {option.metavar or _choices(option)}"
-    return f"| {command} | `{option.opts[0]}{_cell(value) and ' ' + _cell(value)}` | {_cell(option.help or '')} |"
+    value = "" if option.is_flag else f" {_cell(option.metavar or _choices(option))}"
+    return f"| {command} | `{option.opts[0]}{value}` | {_cell(option.help or '')} |"
 
 
 def _choices(option: click.Option) -> str:

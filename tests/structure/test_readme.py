@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from readme_tables import TABLES, rewritten
 from readme_tables import shown as shown_tables
 
