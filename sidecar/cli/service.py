@@ -62,12 +62,12 @@ async def _index(loaded: Loaded, *, rebuild: bool, purge: bool) -> Sequence[Mapp
                     # A scan takes as long as it takes, and the user can interrupt it.
                     asked = {"agentId": agent_id, **wanted}
                     call = service.call("sidecar.refresh", asked, timeout_seconds=None)
-                    counts.append(await _watched(service, agent_id, call, progress))
+                    counts.append(await watched(service, agent_id, call, progress))
                 return counts
         return await runtime().index(loaded, rebuild=rebuild, purge=purge, progress=progress)
 
 
-async def _watched(
+async def watched(
     service: Caller, agent_id: str, call: Awaitable[Payload], progress: Progress
 ) -> Mapping[str, object]:
     """What a call gives; while it runs, its service is asked how far it is, where somebody watches."""
