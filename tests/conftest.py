@@ -26,6 +26,8 @@ settings.register_profile(
 settings.load_profile("default")
 
 DEADLINE = 20.0
+# Where the service is installed; CI names an environment that holds nothing but the built wheel.
+PYTHON = os.environ.get("SERVICE_PYTHON", sys.executable)
 READY = re.compile(r"memory-sidecar ready on (http://127\.0\.0\.1:(\d+))\n\Z")
 
 
@@ -131,7 +133,7 @@ class Launcher:
     ) -> subprocess.Popen[str]:
         with (self.directory / "service.log").open("a") as log:
             process = subprocess.Popen(
-                [*prefix, sys.executable, "-m", "sidecar", *arguments],
+                [*prefix, PYTHON, "-m", "sidecar", *arguments],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
@@ -178,7 +180,7 @@ class Launcher:
     ) -> subprocess.CompletedProcess[str]:
         """A command line run to its end."""
         return subprocess.run(
-            [sys.executable, "-m", module, *arguments],
+            [PYTHON, "-m", module, *arguments],
             capture_output=True,
             text=True,
             env=clean_environment(self.home) | (environment or {}),

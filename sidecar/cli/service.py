@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import click
 
-from sidecar.cli.caller import Progress, chosen_agents, running_service, runtime
+from sidecar.cli.caller import Caller, Payload, Progress, chosen_agents, running_service, runtime
 from sidecar.cli.options import listening, loaded_of, shared
 from sidecar.cli.output import print_counts
+from sidecar.domain.errors import SidecarError
 from sidecar.settings.load import Loaded
 from sidecar.settings.model import Role, watched_roots
 from sidecar.settings.state import StateDirectory
 from sidecar.settings.tokens import ROLES, client_secret, create_tokens
+
+ASK_SECONDS = 0.3
+"""How often a service that does the work is asked how far it is."""
 
 
 @click.command()
@@ -57,9 +61,25 @@ async def _index(loaded: Loaded, *, rebuild: bool, purge: bool) -> Sequence[Mapp
                     progress(done, len(agents))
                     # A scan takes as long as it takes, and the user can interrupt it.
                     asked = {"agentId": agent_id, **wanted}
-                    counts.append(await service.call("sidecar.refresh", asked, timeout_seconds=None))
+                    call = service.call("sidecar.refresh", asked, timeout_seconds=None)
+                    counts.append(await watched(service, agent_id, call, progress))
                 return counts
         return await runtime().index(loaded, rebuild=rebuild, purge=purge, progress=progress)
+
+
+async def watched(
+    service: Caller, agent_id: str, call: Awaitable[Payload], progress: Progress
+) -> Mapping[str, object]:
+    """What a call gives; while it runs, its service is asked how far it is, where somebody watches."""
+    task = asyncio.ensure_future(call)
+    while progress is not _silent and not task.done():
+        with suppress(SidecarError):
+            details: Any = (await service.call("memory.status", {"agentId": agent_id})).get("details")
+            if isinstance(details, Mapping) and isinstance(details.get("files"), Mapping):
+                files = details["files"]
+                progress(files["indexed"] - files["pending"], files["onDisk"] or 0)
+        await asyncio.wait({task}, timeout=ASK_SECONDS)
+    return await task
 
 
 @contextmanager

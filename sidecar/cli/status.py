@@ -13,6 +13,8 @@ from sidecar.cli.status_view import print_status
 from sidecar.settings.load import Loaded
 from sidecar.settings.state import lock_holder
 
+ANSWER_SECONDS = 10.0
+"""A service that lives says in milliseconds how it is; one that does not in so long hangs."""
 EXIT_CODES = {"ready": 0, "degraded": 1, "unavailable": 2}
 
 
@@ -57,11 +59,13 @@ async def _asked(loaded: Loaded) -> list[Payload]:
     from sidecar.client import SidecarClient
 
     async with open_caller(loaded) as caller:
-        if not isinstance(caller, SidecarClient):
-            note("no service is running on this state directory; the index itself was opened")
-        return [
-            await caller.call("memory.status", {"agentId": agent_id}) for agent_id in chosen_agents(loaded)
-        ]
+        asked = [{"agentId": agent_id} for agent_id in chosen_agents(loaded)]
+        if isinstance(caller, SidecarClient):
+            return [
+                await caller.call("memory.status", params, timeout_seconds=ANSWER_SECONDS) for params in asked
+            ]
+        note("no service is running on this state directory; the index itself was opened")
+        return [await caller.call("memory.status", params) for params in asked]
 
 
 def _unavailable(loaded: Loaded, message: str, action: str) -> list[Payload]:

@@ -88,6 +88,9 @@ def _faults(details: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
             "nothing: they are found by words, and tried again every 10 minutes",
         )
     yield from _named("skipped", details["skipped"], int(details["skippedCount"]))
+    if "sessions" in details:
+        sessions = details["sessions"]
+        yield from _named("skipped", sessions["skipped"], int(sessions["skippedCount"]))
     yield from _named("cut short", details["partlyIndexed"], len(details["partlyIndexed"]))
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sidecar.corpus import absence, rules
+from sidecar.corpus import absence, rules, transcripts
 
-_REMEDIES: Mapping[str, str | None] = {
+REMEDIES: Mapping[str, str | None] = {
     rules.LINK: "links are not followed: name the folder or file that it points to in extra_paths",
     rules.PIPE: "put a regular file in its place",
     rules.SOCKET: "put a regular file in its place",
@@ -36,6 +36,8 @@ _REMEDIES: Mapping[str, str | None] = {
     "invalid-utf8": "save it as UTF-8",
     "invalid-utf16": "save it as UTF-8",
     "binary": "save it as text in UTF-8",
+    transcripts.ARCHIVE: "set sessions.include_reset_archives = true, to find what a reset set aside",
+    transcripts.PACKED: "unpack it: compressed transcripts are not read",
     absence.OUTSIDE: "move it below memory/, or name it in extra_paths",
     absence.NO_FIT: "correct the pattern of its extra path",
 }
@@ -45,4 +47,4 @@ def remedy(reason: str, hint: str | None = None) -> str | None:
     """What to do about a `Skipped` or a note of a document; a link's hint has the line that admits it."""
     if hint is not None and hint.startswith("extra_paths = "):
         return f"add to the agent: {hint}"
-    return _REMEDIES.get(reason)
+    return REMEDIES.get(reason)

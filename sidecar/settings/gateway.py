@@ -85,9 +85,9 @@ def _entries(agents: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]
         yield str(name), _table(entry)
     listed = agents.get("list")
     for entry in listed if isinstance(listed, list) else []:
-        name = _table(entry).get("id")
-        if isinstance(name, str):
-            yield name, _table(entry)
+        given = _table(entry).get("id")
+        if isinstance(given, str):
+            yield given, _table(entry)
 
 
 def _extra_paths(owner: object) -> tuple[ExtraPathSettings, ...]:

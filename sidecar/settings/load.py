@@ -143,6 +143,7 @@ class _Loading:
             chosen = self._usual_file()
         if chosen is None:
             return NOTHING
+        self._origins["config_file"] = chosen.origin if chosen.origin != str(chosen.value) else "usual place"
         self._file = expand(str(chosen.value), home=self._home, below=self._cwd)
         try:
             with self._file.open("rb") as file:

@@ -30,7 +30,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 def rows(loaded: Loaded, environ: Mapping[str, str] = os.environ) -> tuple[Row, ...]:
     """Every effective value in the order of the documentation; no row holds a secret."""
     settings = loaded.settings
-    found = [_row(loaded, "state_dir", str(settings.state_dir), "derived state; may be deleted at any time")]
+    file = None if loaded.config_file is None else str(loaded.config_file)
+    found = [_row(loaded, "config_file", file, "the file that was read; the usual one where none was named")]
+    found += [_row(loaded, "state_dir", str(settings.state_dir), "derived state; may be deleted at any time")]
     for key in FIELDS:
         if not key.startswith(("agents.", "tokens.")):
             table, _, name = key.rpartition(".")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -15,6 +16,8 @@ from click.testing import Result
 
 from sidecar.cli.memory import reference_of
 from sidecar.cli.output import print_hits
+from sidecar.cli.service import watched
+from sidecar.client import SidecarClient
 from sidecar.domain.errors import InvalidRequest, Unavailable
 
 Run = Callable[..., Result]
@@ -205,6 +208,21 @@ def test_index_beside_a_running_service_lets_that_service_do_it(run: Run, desk: 
     result = run("index", "--rebuild", *WS)
     assert (result.exit_code, result.stdout, result.stderr) == (0, "main: files 2, units 7\n", "")
     assert desk.asked == [("sidecar.refresh", {"agentId": "main", "rebuild": True, "purge": False})]
+
+
+def test_a_service_that_indexes_is_asked_how_far_it_is_while_somebody_watches(desk: Any) -> None:
+    desk.answers["sidecar.refresh"] = {"agentId": "main", "files": 9, "units": 7}
+    desk.answers["memory.status"] = {"details": {"files": {"indexed": 7, "pending": 2, "onDisk": 9}}}
+    desk.seconds = 0.2
+    seen: list[tuple[int, int]] = []
+
+    async def watch() -> object:
+        async with SidecarClient.over_socket(desk.state, desk.token("operator")) as client:
+            call = client.call("sidecar.refresh", {"agentId": "main"})
+            return await watched(client, "main", call, lambda done, total: seen.append((done, total)))
+
+    assert asyncio.run(watch()) == desk.answers["sidecar.refresh"]
+    assert set(seen) == {(5, 9)}
 
 
 def test_shared_flags_stand_before_or_after_the_command_and_the_later_one_wins(run: Run, desk: Any) -> None:

@@ -68,6 +68,11 @@ def test_the_written_file_is_used_by_every_command_unless_a_workspace_is_named(r
     assert (loaded.config_file, loaded.settings.default_agent) == (target, "ops")
     assert loaded.settings.agents["ops"].workspace == home / "ws"
     assert loaded.origins["agents.ops.workspace"] == str(target)
+    listed = {row["key"]: row for row in json.loads(run("config", "show", "--json").stdout)}
+    assert (listed["config_file"]["value"], listed["config_file"]["origin"]) == (str(target), "usual place")
+    assert listed["agents.ops.workspace"]["origin"] == str(target)
+    assert listed["agents.ops.exclude"]["origin"] == "default"
+    assert None not in {row["origin"] for row in listed.values()}
     assert load(Flags(workspace=str(home / "ws")), {"HOME": str(home)}).config_file is None
     assert load(Flags(), {"HOME": str(home), "MEMORY_SIDECAR_WORKSPACE": "ws"}).config_file is None
 

@@ -24,6 +24,9 @@ def test_a_command_beside_a_stopped_service_says_so_within_seconds(
     finally:
         service.process.send_signal(signal.SIGCONT)
     assert done.returncode == 2
-    assert "did not answer in time" in done.stderr
+    assert "did not answer in time" in done.stdout + done.stderr
+    if command == ("status",):
+        number = service.process.pid
+        assert f"-> end process {number} and start the service again" in done.stdout
     assert took < 15
     assert service.stop() == 0

@@ -95,6 +95,7 @@ def test_every_variable_of_the_documented_list_but_the_tokens_has_an_effect(home
     assert shown["allowed_hosts"] == ["a.example", "b.example"]
     assert shown["embeddings.base_url"] == "http://127.0.0.1:1/v1"
     assert shown["state_dir"] == str(home / "state")
+    assert (shown["config_file"], found.origins["config_file"]) == (str(file), "MEMORY_SIDECAR_CONFIG")
     assert found.settings.agents["ops"].workspace == home / "other"
     assert (found.agent, found.log_level, found.config_file) == ("ops", "debug", file)
 

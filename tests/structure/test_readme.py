@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from readme_tables import TABLES, rewritten
+from readme_tables import shown as shown_tables
 
 from sidecar.api.app import build_app
 from sidecar.api.dispatch import Dispatcher
@@ -16,7 +18,7 @@ from sidecar.api.metrics import Figures
 from sidecar.api.websocket import Sockets
 from sidecar.cli import cli
 from sidecar.domain import errors
-from sidecar.settings.keys import ENVIRONMENT, FIELDS
+from sidecar.settings.keys import ENVIRONMENT, FIELDS, env_name
 from sidecar.wire.methods import METHODS
 
 REPOSITORY = Path(__file__).parents[2]
@@ -90,4 +92,31 @@ def test_every_setting_is_in_the_example_file() -> None:
 
 
 def test_every_environment_variable_is_in_the_readme() -> None:
-    assert {name for name in ENVIRONMENT if name not in README} == set()
+    keyed = {name for key in FIELDS if (name := env_name(key)) is not None}
+    assert {name for name in ENVIRONMENT if name not in README} - keyed == set()
+    # Those of keys follow a rule that the README states; it is the code's own.
+    assert "`watch.poll_seconds` is `MEMORY_SIDECAR_WATCH_POLL_SECONDS`" in README
+    assert env_name("watch.poll_seconds") == "MEMORY_SIDECAR_WATCH_POLL_SECONDS"
+    ruled = {f"MEMORY_SIDECAR_{key.upper().replace('.', '_')}" for key in FIELDS}
+    assert keyed <= ruled
+
+
+def test_the_tables_of_settings_flags_metrics_and_reasons_are_those_of_the_code() -> None:
+    assert sorted(shown_tables(README)) == sorted(TABLES)
+    assert rewritten(README) == README, "run python tests/structure/readme_tables.py"
+
+
+def test_every_link_within_the_readme_leads_somewhere() -> None:
+    headings = {
+        re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-")
+        for title in re.findall(r"^#+ (.+)$", README, re.MULTILINE)
+    }
+    links = re.findall(r"\]\(([^)\s]+)\)", README)
+    assert {link for link in links if link.startswith("#") and link[1:] not in headings} == set()
+    files = {link.partition("#")[0] for link in links if not link.startswith(("#", "http"))}
+    assert {name for name in files if not (REPOSITORY / name).exists()} == set()
+
+
+def test_every_file_that_the_readme_names_in_config_and_examples_exists() -> None:
+    named = set(re.findall(r"(?<![\w./])(?:config|examples)/[\w./-]+\w", README))
+    assert {name for name in named if not (REPOSITORY / name).exists()} == set()
