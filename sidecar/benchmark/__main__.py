@@ -188,7 +188,8 @@ def chaos(minutes: float, kills: int, damage: bool, seed: int) -> None:
     Must hold: no text is served that had left the disk before the question; every line is found within 30 s
     of quiet; a reference gives the text that was shown or nothing; no answer but declared ones; every kill
     is survived without help. The first thing that does not hold is printed with what came before it, and
-    the exit status is 1. Timing is the machine's, so a seed repeats the choices, not each moment.
+    the exit status is 1. Timing is the machine's, so a seed repeats the choices, not each moment. SIGINT and
+    SIGTERM end it early, with the outcome of what was done.
 
     \b
     About 3 minutes:       python -m sidecar.benchmark chaos
