@@ -22,7 +22,7 @@ def test_no_bytes_that_coverage_leads_to_bring_out_a_fault(target: str, tmp_path
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
