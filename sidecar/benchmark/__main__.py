@@ -117,6 +117,9 @@ async def _fuzzed(workspace: Path, requests: int, seed: int) -> tuple[Report, bo
             token=own.secret,
             secrets=(str(own.state.parent).encode(), str(workspace).encode(), b"root:x:0"),
         )
+        async with SidecarClient.over_tcp(own.url, own.secret) as client:
+            # Until the first scan is indexed, `/readyz` answers 503 with counts, which is no fault.
+            await client.call("sidecar.refresh", {}, timeout_seconds=None)
         report = await bombard(target, requests=requests, seed=seed)
         return report, own.process.returncode is None
 
