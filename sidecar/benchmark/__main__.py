@@ -117,6 +117,9 @@ async def _fuzzed(workspace: Path, requests: int, seed: int) -> tuple[Report, bo
             token=own.secret,
             secrets=(str(own.state.parent).encode(), str(workspace).encode(), b"root:x:0"),
         )
+        async with SidecarClient.over_tcp(own.url, own.secret) as client:
+            # Until the first scan is indexed, `/readyz` answers 503 with counts, which is no fault.
+            await client.call("sidecar.refresh", {}, timeout_seconds=None)
         report = await bombard(target, requests=requests, seed=seed)
         return report, own.process.returncode is None
 
@@ -188,7 +191,8 @@ def chaos(minutes: float, kills: int, damage: bool, seed: int) -> None:
     Must hold: no text is served that had left the disk before the question; every line is found within 30 s
     of quiet; a reference gives the text that was shown or nothing; no answer but declared ones; every kill
     is survived without help. The first thing that does not hold is printed with what came before it, and
-    the exit status is 1. Timing is the machine's, so a seed repeats the choices, not each moment.
+    the exit status is 1. Timing is the machine's, so a seed repeats the choices, not each moment. SIGINT and
+    SIGTERM end it early, with the outcome of what was done.
 
     \b
     About 3 minutes:       python -m sidecar.benchmark chaos

@@ -8,6 +8,7 @@ declared ways, whatever dies comes back without help, and memory and descriptors
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from collections import Counter, deque
 from pathlib import Path
@@ -77,6 +78,9 @@ class Chaos:
             self._world.act()
         await self.service.start()
         self._began = time.monotonic()
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(name, self.end_early)
         try:
             async with asyncio.TaskGroup() as group:
                 for work in (
@@ -92,6 +96,12 @@ class Chaos:
         finally:
             await self.service.kill()
         return self.outcome
+
+    def end_early(self) -> None:
+        """Do no more of it: the last check is made and what was done so far is the outcome."""
+        done = self.outcome.done["kills"]
+        self._plan = msgspec.structs.replace(self._plan, seconds=self._passed, kills=done)
+        self._note("ends before its time")
 
     @property
     def _passed(self) -> float:

@@ -48,6 +48,8 @@ class MortalService:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "sidecar", "serve", *flags,
                 stdout=asyncio.subprocess.PIPE, stderr=log, env=environment_with(self._secret, "warning"),
+                # What ends the harness, for example by Ctrl-C, is no kill that it did not make.
+                start_new_session=True,
             )  # fmt: skip
         self._client = SidecarClient.over_tcp(await address_of(self._process), self._secret)
 

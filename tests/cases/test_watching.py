@@ -206,3 +206,30 @@ async def test_odd_files_stop_no_other_and_each_is_named_with_its_reason(
         wanted["memory/device.md"] = "device"
     assert wanted.items() <= reasons.items()
     assert service.stop() == 0
+
+
+async def test_a_workspace_that_goes_and_comes_back_is_kept_meanwhile_and_embedded_once(
+    launcher: Any, workspace: Path, write: Any, eventually: Any
+) -> None:
+    """Removed and mounted again: nothing is served while it is away, nothing is made anew when it is back."""
+    write(workspace, {f"memory/n{n}.md": f"The word nugget{n} stands here.\n" for n in range(20)})
+    service = launcher.serve(workspace)
+    await service.ready()
+    embedded = (await service.call("memory.status", {}))["details"]["work"]["blocksEmbedded"]
+    away = workspace.with_name("away")
+    workspace.rename(away)
+
+    async def gone_and_said() -> bool:
+        page = await service.search("nugget3")
+        return page["hits"] == [] and page["coverage"] == "partial"
+
+    await eventually(gone_and_said)
+
+    async def named() -> bool:
+        return bool((await service.call("memory.status", {}))["details"]["unreadable"])
+
+    await eventually(named)
+    away.rename(workspace)
+    await eventually(found(service, "nugget3"))
+    assert (await service.call("memory.status", {}))["details"]["work"]["blocksEmbedded"] == embedded
+    assert service.stop() == 0
