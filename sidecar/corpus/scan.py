@@ -140,8 +140,8 @@ class Corpus:
     def stamp(self, file: SourceFile, still: Collection[str] = ()) -> FileStamp | None:
         """The file's stamp now, or None when it is no regular file any more or cannot be looked at.
 
-        A file that lies in one of the folders `still` (as `folders_still` gave them a moment ago) is looked at
-        by its whole path: the folders on the way were just seen to be no links.
+        A file that lies in one of the folders `still` (as `folders_still` gave them a moment ago) is looked
+        at by its whole path: the folders on the way were just seen to be no links.
         """
         root, relative = self._opened_as(file)
         try:

@@ -95,6 +95,7 @@ class _Judge:
         self._active = active
         self._parameters = parameters
         self._known: dict[int, _Document | None] = {}
+        self._plain: dict[tuple[int | None, bool], tuple[Adjustment, ...]] = {}
 
     def judged(self, seeds: NDArray[np.intp]) -> list[_Judged]:
         """The units among the seeds that may be seen, in the order of the seeds."""
@@ -141,7 +142,11 @@ class _Judge:
         entry = self._documents.get(number)
         if entry is None:
             return None
-        return _Document(entry, name_tier(self._name, entry.path), self._factors(entry, NO_ANNOTATIONS))
+        kind = (entry.day, entry.path in CURATED)
+        plain = self._plain.get(kind)
+        if plain is None:
+            plain = self._plain[kind] = self._factors(entry, NO_ANNOTATIONS)
+        return _Document(entry, name_tier(self._name, entry.path), plain)
 
     def _factors(self, entry: DocumentEntry, annotations: Annotations) -> tuple[Adjustment, ...]:
         return adjustments(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from enum import Enum
 
@@ -40,6 +39,7 @@ class Windows:
         still: Collection[str] = (),
     ) -> None:
         """`still`: folders that were just seen to be as the scan left them."""
+        self._scored = scored
         self._shelf = shelf
         self._hits = hits
         self._hybrid = hybrid
@@ -48,8 +48,6 @@ class Windows:
         self._proven = True
         self._taken: set[int] = set()
         self._lines: dict[int, Sequence[str] | None] = {}
-        self._keys: list[int] = scored.keys.tolist()
-        self._scores: list[float] = scored.scores.tolist()
 
     def show(self, ranked: Ranked) -> Hit | NoHit:
         """The hit that starts from a unit, or why there is none."""
@@ -114,12 +112,11 @@ class Windows:
 
     def _gains(self, start: int, count: int) -> list[float]:
         """The scores of `count` units from a key on; 0 where nothing was found."""
+        low, high = self._scored.keys.searchsorted((start, start + count)).tolist()
         gains = [0.0] * count
-        for at in range(bisect_left(self._keys, start), len(self._keys)):
-            place = self._keys[at] - start
-            if place >= count:
-                break
-            gains[place] = self._scores[at]
+        scores = self._scored.scores[low:high].tolist()
+        for key, score in zip(self._scored.keys[low:high].tolist(), scores, strict=True):
+            gains[key - start] = score
         return gains
 
 
