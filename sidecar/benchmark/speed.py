@@ -38,6 +38,8 @@ RESULTS = 20
 SEARCH = "/rpc/memory.search"
 _POLL_SECONDS = 0.01
 _LONGEST_WAIT = 600.0
+_IDLE_SECONDS = 4.0
+_IDLE_CPU = 0.1
 _STALL = re.compile(rb"^memory_sidecar_loop_stall_longest_seconds (\S+)", re.MULTILINE)
 
 
@@ -90,6 +92,10 @@ def _first_index(rows: Rows, own: OwnService, began: float, floor: Floor) -> Non
     rows.seconds("first index", time.perf_counter() - began, floor=floor.index, cpu=cpu_seconds(pid))
     rows.amount("resident after index", resident_mb(pid), "MB")
     rows.amount("resident at most while indexing", resident_mb(pid, peak=True), "MB")
+    spent, began = cpu_seconds(pid), time.perf_counter()
+    _wait_idle(pid)
+    rows.seconds("graph and merges after it", time.perf_counter() - began, cpu=cpu_seconds(pid) - spent)
+    rows.amount("resident at rest", resident_mb(pid), "MB")
     connection.close()
 
 
@@ -224,6 +230,17 @@ def _wait_ready(connection: Connection) -> None:
     began = time.perf_counter()
     while connection.get("/readyz")[0] != 200:
         _pause(began)
+
+
+def _wait_idle(pid: int) -> None:
+    """Return when the service did next to nothing for a while: what it puts off comes two seconds late."""
+    began = time.perf_counter()
+    spent = -_IDLE_CPU
+    while cpu_seconds(pid) - spent >= _IDLE_CPU:
+        spent = cpu_seconds(pid)
+        time.sleep(_IDLE_SECONDS)
+        if time.perf_counter() - began > _LONGEST_WAIT:
+            raise Unavailable("the service did not come to rest in time")
 
 
 def _pause(began: float) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -137,11 +137,21 @@ class Corpus:
             return Readable(path=known.path, opened=self._opened_as(known), in_workspace=known.root == 0)
         return readable(self._roots, self._exclusions, path)
 
-    def stamp(self, file: SourceFile) -> FileStamp | None:
-        """The file's stamp now, or None when it is no regular file any more or cannot be looked at."""
+    def stamp(self, file: SourceFile, still: Collection[str] = ()) -> FileStamp | None:
+        """The file's stamp now, or None when it is no regular file any more or cannot be looked at.
+
+        A file that lies in one of the folders `still` (as `folders_still` gave them a moment ago) is looked
+        at by its whole path: the folders on the way were just seen to be no links.
+        """
+        root, relative = self._opened_as(file)
         try:
-            status = opening.status(*self._opened_as(file))
-        except OSError:
+            status = None
+            if still:
+                path = f"{root}/{relative}"
+                status = os.lstat(path) if path.rpartition("/")[0] in still else None
+            if status is None:
+                status = opening.status(root, relative)
+        except (OSError, ValueError):
             return None
         return stamp_of(status) if opening.kind_reason(status.st_mode) is None else None
 
@@ -157,20 +167,22 @@ class Corpus:
                 return real, with_bytes.relative
         return real, file.relative
 
-    def folders_changed(self, folders: Iterable[tuple[str, FileStamp]]) -> bool:
-        """Whether any of a scan's folders has other entries, is another folder, or is gone."""
+    def folders_still(self, folders: Iterable[tuple[str, FileStamp]]) -> frozenset[str] | None:
+        """The paths of a scan's folders; None when any has other entries, is another folder, or is gone."""
+        still = []
         for path, stamp in folders:
             try:
                 status = os.lstat(path)
             except OSError:
-                return True
+                return None
             if (status.st_mtime_ns, status.st_ino, status.st_dev) != (
                 stamp.mtime_ns,
                 stamp.inode,
                 stamp.device,
             ):
-                return True
-        return False
+                return None
+            still.append(path)
+        return frozenset(still)
 
     def relative_hint(self, absolute: str) -> str | None:
         """The caller path that an absolute path on disk would have, by its name alone; None for no note."""

@@ -317,7 +317,6 @@ class AgentIndex:
         state.fill(vectors)
         self._show()
         self._on_step("visible")
-        self._upkeep.renew_if_due()
 
     async def _vectors_for(
         self, packed: Sequence[PackedDocument], given: Mapping[bytes, Vector]
@@ -335,7 +334,6 @@ class AgentIndex:
             await self._parts.catalog.vectors.store(self._parts.model_id, given)
             self._parts.state.fill(given)
             self._show()
-            self._upkeep.renew_if_due()
 
     async def _adopt(self, model: VectorModel, sample: Vector) -> None:
         if await adopt_model(self._settings, model, sample, self._parts, self._clock()):
@@ -383,10 +381,16 @@ class AgentIndex:
         task.add_done_callback(self._forget_task)
 
     async def _close_writers(self) -> None:
-        """Release the writers' threads and memory, merges included."""
+        """Release the writers' threads and memory, merges included; renew the vector rows if that is due.
+
+        Not sooner: a graph that is built while thousands of notes come in is built again for each tenth of
+        them. Where changes never pause, `maintain` does it.
+        """
         async with self._writing:
-            if not self._closed:
-                await asyncio.to_thread(self._parts.lexicons.close_writers)
+            if self._closed:
+                return
+            await asyncio.to_thread(self._parts.lexicons.close_writers)
+        self._upkeep.renew_if_due()
 
 
 async def _nothing() -> None:

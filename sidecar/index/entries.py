@@ -36,6 +36,7 @@ class PackedDocument(msgspec.Struct, frozen=True, kw_only=True):
     units: UnitTable
     contents: Contents
     packed_contents: bytes
+    term_count: int
 
     @property
     def blocks(self) -> tuple[IndexBlock, ...]:
@@ -57,7 +58,7 @@ class PackedDocument(msgspec.Struct, frozen=True, kw_only=True):
             notes=document.notes,
             units=self.units,
             searchable_units=self.contents.searchable_units,
-            term_count=self.contents.term_count,
+            term_count=self.term_count,
             blocks=len(document.blocks),
             facts=document.facts,
         )
@@ -72,6 +73,7 @@ def pack_document(document: IndexDocument, layout: LexicalLayout) -> PackedDocum
         units=unit_table(document.units),
         contents=contents,
         packed_contents=pack_contents(contents),
+        term_count=contents.term_count,
     )
 
 

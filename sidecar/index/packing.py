@@ -24,6 +24,8 @@ _NO_CHARS = (0, 0)
 _EMPTY: Mapping[int, Annotations] = {}
 
 UNIT_BYTES = _UNIT.size
+HEADING = _KIND_NUMBER["heading"]
+"""The `UnitRow.kind` of a unit that opens a section."""
 
 
 class UnitRow(NamedTuple):
@@ -35,11 +37,6 @@ class UnitRow(NamedTuple):
     group: int
     size: int
     kind: int
-
-    @property
-    def is_heading(self) -> bool:
-        """Whether the unit opens a section."""
-        return self.kind == 0
 
 
 class UnitTable(msgspec.Struct, frozen=True):
@@ -58,7 +55,7 @@ class UnitTable(msgspec.Struct, frozen=True):
 
     def row(self, ordinal: int) -> UnitRow:
         """One row."""
-        return UnitRow._make(_UNIT.unpack_from(self.rows, ordinal * UNIT_BYTES))
+        return UnitRow(*_UNIT.unpack_from(self.rows, ordinal * UNIT_BYTES))
 
     def rows_between(self, first: int, end: int) -> list[UnitRow]:
         """The rows from ordinal `first` up to, not including, `end`, as far as there are any."""

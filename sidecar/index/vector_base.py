@@ -68,14 +68,19 @@ class VectorBase:
         """How many rows it has, removed ones included."""
         return len(self.numbers)
 
-    def nearest(self, query: NDArray[np.float32], limit: int) -> NDArray[np.int64] | None:
-        """About the nearest `limit` rows in no order; None when the graph does not reach that many."""
+    def nearest(
+        self, query: NDArray[np.float32], limit: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]] | None:
+        """About the nearest `limit` rows with their cosines; None when the graph does not reach that many.
+
+        The mapped vectors are not touched, so that a search leaves them on the disk.
+        """
         try:
-            labels, _ = self._graph.knn_query(query[np.newaxis], k=min(limit, self.size), num_threads=1)
+            labels, far = self._graph.knn_query(query[np.newaxis], k=min(limit, self.size), num_threads=1)
         except RuntimeError:
             # The only complaint of a search with a legal k: parts of the graph are not linked.
             return None
-        return np.asarray(labels[0], dtype=np.int64)
+        return labels[0].astype(np.int64), 1 - far[0]
 
 
 def build_base(

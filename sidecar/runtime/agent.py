@@ -32,6 +32,7 @@ from sidecar.service.hits import HitMaker, RecordedOrigin
 from sidecar.service.indexing import Progress
 from sidecar.service.offload import Offload
 from sidecar.service.paging import Pager
+from sidecar.service.preparing import Preparers
 from sidecar.service.reading import Reader
 from sidecar.service.search import SearchService
 from sidecar.service.shelf import Shelf
@@ -185,6 +186,7 @@ class AgentRuntime:
         embeddings: EmbeddingSettings,
         embedder: GuardedEmbedder | None,
         offload: Offload,
+        preparers: Preparers,
         audit: Audit,
         recorded_origin: RecordedOrigin,
         transcripts: TranscriptAccess = no_transcripts,
@@ -205,7 +207,7 @@ class AgentRuntime:
             agent_id=settings.id,
             layout=LAYOUT,
             corpus=corpus,
-            feed=NoteFeed(corpus),
+            feed=NoteFeed(corpus, preparers),
             forget=shelf.clear,
             watch=watch,
             embeddings=embeddings,

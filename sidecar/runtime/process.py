@@ -40,6 +40,7 @@ from sidecar.runtime.stalls import StallMonitor
 from sidecar.service.audit import Audit
 from sidecar.service.leases import Leases
 from sidecar.service.offload import Offload
+from sidecar.service.preparing import Preparers
 from sidecar.service.workspace import TranscriptAccess
 from sidecar.settings.load import Loaded
 from sidecar.settings.model import AgentSettings, watched_roots
@@ -97,11 +98,13 @@ class Sidecar:
         self._stack.enter_context(self._state.lock())
         offload = Offload()
         self._stack.callback(offload.close)
+        preparers = Preparers()
+        self._stack.callback(preparers.close)
         embedder = make_embedder(settings.embeddings, os.environ)
         if embedder is not None:
             self._stack.push_async_callback(embedder.close)
         for agent in chosen:
-            runtime = await self._open_agent(agent, self._state, embedder, offload)
+            runtime = await self._open_agent(agent, self._state, embedder, offload, preparers)
             self._stack.push_async_callback(runtime.close)
             self.agents[agent.id] = runtime
         default = settings.default_agent if settings.default_agent in self.agents else None
@@ -122,7 +125,12 @@ class Sidecar:
         )
 
     async def _open_agent(
-        self, agent: AgentSettings, state: StateDirectory, embedder: GuardedEmbedder | None, offload: Offload
+        self,
+        agent: AgentSettings,
+        state: StateDirectory,
+        embedder: GuardedEmbedder | None,
+        offload: Offload,
+        preparers: Preparers,
     ) -> AgentRuntime | ForeignAgent:
         if not agent.reads_files:
             return await ForeignAgent.open(agent, self._loaded, self._audit)
@@ -133,6 +141,7 @@ class Sidecar:
             embeddings=self._settings.embeddings,
             embedder=embedder,
             offload=offload,
+            preparers=preparers,
             audit=self._audit,
             recorded_origin=self.sessions.origins(agent.id).of,
             transcripts=self._transcripts_of(agent),

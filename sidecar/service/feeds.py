@@ -14,7 +14,8 @@ from sidecar.domain.errors import CorpusError
 from sidecar.domain.halting import Checkpoint
 from sidecar.index.documents import IndexDocument
 from sidecar.index.view import View
-from sidecar.service.documents import Unchanged, document_of
+from sidecar.service.documents import Unchanged
+from sidecar.service.preparing import Preparers, Work
 
 SETTLED_NS = 2_000_000_000
 
@@ -71,6 +72,10 @@ class Feed(Protocol):
         """Read files that differ, and what to change for them, bounded in each step."""
         ...
 
+    def rest(self) -> None:
+        """Give up what reading many files took. Blocking."""
+        ...
+
 
 def is_settled(stamp: FileStamp) -> bool:
     """Whether a file rested before it was read: else it could change again within one tick, unseen."""
@@ -80,8 +85,9 @@ def is_settled(stamp: FileStamp) -> bool:
 class NoteFeed:
     """Markdown files: one document each."""
 
-    def __init__(self, corpus: Corpus) -> None:
+    def __init__(self, corpus: Corpus, preparers: Preparers) -> None:
         self._corpus = corpus
+        self._preparers = preparers
 
     def scan(self, check: Checkpoint) -> Scan:
         """As `Corpus.scan`."""
@@ -113,6 +119,7 @@ class NoteFeed:
 
     def steps(self, view: View, files: Sequence[SourceFile], check: Checkpoint) -> Steps:
         """All files in one step: a caller keeps the batch small."""
+        works: list[Work] = []
         documents: list[IndexDocument] = []
         restamps: list[tuple[str, FileStamp, bool]] = []
         skipped: list[Skipped] = []
@@ -129,12 +136,8 @@ class NoteFeed:
                 gone += self.documents(view, file.path)
                 continue
             settled = is_settled(read.file.stamp) and read.note != "changing"
-            outcome = document_of(
-                read,
-                settled=settled,
-                known_hash=None if known is None else known.content_hash,
-                check=check,
-            )
+            works.append(Work(read, settled, None if known is None else known.content_hash))
+        for outcome in self._preparers.prepare(works, self, check):
             if isinstance(outcome, Unchanged):
                 restamps.append((outcome.path, outcome.stamp, outcome.settled))
             else:
@@ -147,3 +150,7 @@ class NoteFeed:
             files_indexed=len(documents),
             files_removed=len(gone),
         )
+
+    def rest(self) -> None:
+        """The worker processes are for large scans."""
+        self._preparers.release(self)

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -18,7 +18,7 @@ import msgspec
 from sidecar.corpus.rules import UNKNOWN_STATE
 from sidecar.corpus.watch import Hints, Watcher
 from sidecar.domain.corpus import FileStamp, Scan, Skipped, SourceFile
-from sidecar.domain.halting import Halt
+from sidecar.domain.halting import Checkpoint, Halt
 from sidecar.index.agent_index import AgentIndex
 from sidecar.service.embeddings import Embeddings
 from sidecar.service.feeds import Feed, Step
@@ -213,30 +213,42 @@ class Indexer:
             await self._index.apply((), paths, (), {})
         if total:
             self.phase = "indexing"
-        for batch in _batches(changes.read):
-            changed += await self._apply_batch(batch)
-            self.pending -= len(batch)
-            if progress is not None:
-                progress(total - self.pending, total)
-        self._embeddings.wake()
-        return changed
-
-    async def _apply_batch(self, batch: Sequence[SourceFile]) -> int:
-        for file in batch:
+        for file in changes.read:
             self.skipped_reads.pop(file.path, None)
-        changed = 0
         work = Halt()
-        steps = self._feed.steps(self._index.view(), batch, work.check)
+        steps = self._steps(changes.read, work.check)
+        following = asyncio.ensure_future(self._offload.run(lambda: next(steps, None)))
         try:
-            while (step := await self._offload.run(lambda: next(steps, None))) is not None:
-                changed += await self._apply_step(step)
+            while (found := await following) is not None:
+                # The next step is prepared while this one is written.
+                following = asyncio.ensure_future(self._offload.run(lambda: next(steps, None)))
+                batch, step = found
+                if step is not None:
+                    changed += await self._apply_step(step)
+                    continue
+                self.work.files_read += batch
+                self.pending -= batch
+                if progress is not None:
+                    progress(total - self.pending, total)
         finally:
             # A step that still runs in its thread after a cancellation is not waited for; it gives up soon.
             work.halt()
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
             with contextlib.suppress(ValueError):
                 steps.close()
-        self.work.files_read += len(batch)
+            await self._offload.run(self._feed.rest)
+        self._embeddings.wake()
         return changed
+
+    def _steps(
+        self, files: Sequence[SourceFile], check: Checkpoint
+    ) -> Generator[tuple[int, Step | None], None, None]:
+        """The steps of all files, and None with the count of files behind the last step of a batch."""
+        for batch in _batches(files):
+            for step in self._feed.steps(self._index.view(), batch, check):
+                yield 0, step
+            yield len(batch), None
 
     async def _apply_step(self, step: Step) -> int:
         for skipped in step.skipped:

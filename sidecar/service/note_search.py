@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +39,12 @@ class NoteSearch:
         *,
         today: datetime.date,
         parameters: Parameters,
+        still: Collection[str] = (),
     ) -> Descent:
-        """The hits that the floor keeps, best first, taken to `request.max_results`. Blocking."""
+        """The hits that the floor keeps, best first, taken to `request.max_results`. Blocking.
+
+        `still` are folders that were just seen to be as the scan left them (`Corpus.folders_still`).
+        """
         descent = Descent(floor, demoted=parameters.near_equal)
         if not terms:
             return descent
@@ -62,6 +66,7 @@ class NoteSearch:
             hits=self._hits,
             hybrid=vector is not None,
             reach=parameters.window_reach,
+            still=still,
         )
         descent.take(ranking, windows, request.max_results)
         return descent

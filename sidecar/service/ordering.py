@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -24,8 +25,16 @@ _ORDINAL = (1 << ORDINAL_BITS) - 1
 # Seeds behind the adjusted ones are judged so many at a time, as far as anybody asks.
 _AT_ONCE = 50
 
-# Score, entry, key, index in `Scored`, adjustments.
-_Judged = tuple[float, DocumentEntry, int, int, tuple[Adjustment, ...]]
+# Score, key, index in `Scored`, adjustments, and the unit's document.
+_Judged = tuple[float, int, int, tuple[Adjustment, ...], "_Document"]
+
+
+class _Document(NamedTuple):
+    """What all units of a document share; `plain` are the adjustments of those without annotations."""
+
+    entry: DocumentEntry
+    tier: int
+    plain: tuple[Adjustment, ...]
 
 
 class Ranked(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,57 +65,70 @@ def order(
     prefix of a longer one.
     """
     active = frozenset(map(normalise_project_key, projects or ()))
-    name = name_of(query)
-    judge = _Judge(view, scored, today, active, parameters)
+    judge = _Judge(view, scored, name_of(query), today, active, parameters)
     head = judge.judged(scored.seeds[: parameters.adjusted])
-    head.sort(key=lambda judged: (-name_tier(name, judged[1].path), -judged[0]))
+    head.sort(key=lambda judged: (-judged[4].tier, -judged[0]))
     yield from map(judge.ranked, head)
     for start in range(parameters.adjusted, len(scored.seeds), _AT_ONCE):
         yield from map(judge.ranked, judge.judged(scored.seeds[start : start + _AT_ONCE]))
 
 
 class _Judge:
-    """What a unit's score becomes. Few of the judged units are ever shown, so each is a bare tuple first."""
+    """What a unit's score becomes. Few of the judged units are ever shown, so each is a bare tuple first.
+
+    What does not depend on the unit is looked up once a document: this runs for hundreds of units a search.
+    """
 
     def __init__(
         self,
         view: View,
         scored: Scored,
+        name: str,
         today: datetime.date,
         active: frozenset[str],
         parameters: Parameters,
     ) -> None:
         self._documents = view.documents
         self._scored = scored
+        self._name = name
         self._today = today.toordinal()
         self._active = active
         self._parameters = parameters
+        self._known: dict[int, _Document | None] = {}
         self._plain: dict[tuple[int | None, bool], tuple[Adjustment, ...]] = {}
 
     def judged(self, seeds: NDArray[np.intp]) -> list[_Judged]:
         """The units among the seeds that may be seen, in the order of the seeds."""
         found: list[_Judged] = []
+        known = self._known
         keys, scores = self._scored.keys[seeds].tolist(), self._scored.scores[seeds].tolist()
         for index, key, score in zip(seeds.tolist(), keys, scores, strict=True):
-            entry = self._documents.get(key >> ORDINAL_BITS)
-            if entry is None:  # an engine may still hold a version that is no longer published
+            number = key >> ORDINAL_BITS
+            if number not in known:
+                known[number] = self._document(number)
+            document = known[number]
+            if document is None:
                 continue
-            annotations = entry.units.annotations(key & _ORDINAL)
-            if annotations.malformed or (
+            marked = document.entry.units.marked
+            annotations = marked.get(key & _ORDINAL) if marked else None
+            if annotations is None:
+                factors = document.plain
+            elif annotations.malformed or (
                 self._active and not self._active.issuperset(annotations.project_keys)
             ):
                 continue
-            factors = self._factors(entry, annotations)
+            else:
+                factors = self._factors(document.entry, annotations)
             for _, factor in factors:
                 score *= factor
-            found.append((score, entry, key, index, factors))
+            found.append((score, key, index, factors, document))
         return found
 
     def ranked(self, judged: _Judged) -> Ranked:
         """A judged unit in full."""
-        score, entry, key, index, factors = judged
+        score, key, index, factors, document = judged
         return Ranked(
-            entry=entry,
+            entry=document.entry,
             ordinal=key & _ORDINAL,
             key=key,
             score=score,
@@ -115,20 +137,22 @@ class _Judge:
             adjustments=factors,
         )
 
+    def _document(self, number: int) -> _Document | None:
+        """A document by number; None for a version that is no longer published, which an engine may hold."""
+        entry = self._documents.get(number)
+        if entry is None:
+            return None
+        kind = (entry.day, entry.path in CURATED)
+        plain = self._plain.get(kind)
+        if plain is None:
+            plain = self._plain[kind] = self._factors(entry, NO_ANNOTATIONS)
+        return _Document(entry, name_tier(self._name, entry.path), plain)
+
     def _factors(self, entry: DocumentEntry, annotations: Annotations) -> tuple[Adjustment, ...]:
-        """The adjustments of a unit; those of units without annotations are the same for a whole day."""
-        curated = entry.path in CURATED
-        plain = annotations is NO_ANNOTATIONS
-        known = self._plain.get((entry.day, curated)) if plain else None
-        if known is not None:
-            return known
-        factors = adjustments(
+        return adjustments(
             age_days=None if entry.day is None else self._today - entry.day,
-            curated=curated,
+            curated=entry.path in CURATED,
             annotations=annotations,
             active_projects=self._active,
             parameters=self._parameters,
         )
-        if plain:
-            self._plain[entry.day, curated] = factors
-        return factors

@@ -35,8 +35,12 @@ class _Declared(Generic[S]):
             raise TypeError(f"expected {self._kind.__name__}, got {type(value).__name__}")
         written = _encode(value)
         result = self._decoder.decode(written)
-        # An int where a float is declared is written differently and still equal.
-        if _encode(result) != written and msgspec.to_builtins(result) != msgspec.to_builtins(value):
+        # What is equal has nothing more in it. What is not may still be a float that is no number.
+        if (
+            result != value
+            and _encode(result) != written
+            and msgspec.to_builtins(result) != msgspec.to_builtins(value)
+        ):
             raise TypeError(f"{self._kind.__name__} with a field that the contract does not know")
         return result
 

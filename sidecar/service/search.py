@@ -250,6 +250,8 @@ class SearchService:
                 )
                 moved = self._sessions.moved()
             else:
+                still = self._corpus.folders_still(self._indexer.folders)
+                moved = still is None
                 descent = self._notes.descend(
                     view,
                     each.terms,
@@ -258,8 +260,8 @@ class SearchService:
                     floor,
                     today=self._today(),
                     parameters=self._parameters,
+                    still=still or frozenset(),
                 )
-                moved = self._corpus.folders_changed(self._indexer.folders)
             seen.append(_Seen(each.source, frozenset(descent.dropped), moved))
             descents.append(descent)
         rest: Rest = descents[0] if len(descents) == 1 else Blend(descents, request.max_results)

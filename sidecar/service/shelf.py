@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
+from collections.abc import Collection
 
 import msgspec
 
@@ -39,10 +40,13 @@ class Shelf:
         self._kept: OrderedDict[int, Kept] = OrderedDict()
         self._size = 0
 
-    def lines(self, entry: DocumentEntry) -> list[str] | None:
-        """The document's lines if its file is still what was indexed, else None: look at the file again."""
+    def lines(self, entry: DocumentEntry, still: Collection[str] = ()) -> list[str] | None:
+        """The document's lines if its file is still what was indexed, else None: look at the file again.
+
+        `still` are folders that were just seen to be as the scan left them (`Corpus.folders_still`).
+        """
         kept = self._take(entry.document_id)
-        if kept is not None and entry.settled and self._corpus.stamp(kept.file) == entry.stamp:
+        if kept is not None and entry.settled and self._corpus.stamp(kept.file, still) == entry.stamp:
             return kept.lines
         try:
             read = self._corpus.read(entry.path if kept is None else kept.file)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from enum import Enum
-
-import numpy as np
 
 from sidecar.domain.memory import Hit, ScoreParts
 from sidecar.index.documents import ORDINAL_BITS
 from sidecar.index.entries import DocumentEntry
-from sidecar.index.packing import UnitRow, UnitTable
+from sidecar.index.packing import HEADING, UnitRow, UnitTable
 from sidecar.ranking.fusion import Scored
 from sidecar.service.hits import Found, HitMaker
 from sidecar.service.ordering import Ranked
@@ -30,12 +28,23 @@ class NoHit(Enum):
 class Windows:
     """The windows of one search: no unit is shown twice, and each file is checked once."""
 
-    def __init__(self, *, scored: Scored, shelf: Shelf, hits: HitMaker, hybrid: bool, reach: int) -> None:
+    def __init__(
+        self,
+        *,
+        scored: Scored,
+        shelf: Shelf,
+        hits: HitMaker,
+        hybrid: bool,
+        reach: int,
+        still: Collection[str] = (),
+    ) -> None:
+        """`still`: folders that were just seen to be as the scan left them."""
         self._scored = scored
         self._shelf = shelf
         self._hits = hits
         self._hybrid = hybrid
         self._reach = reach
+        self._still = still
         self._proven = True
         self._taken: set[int] = set()
         self._lines: dict[int, Sequence[str] | None] = {}
@@ -46,8 +55,9 @@ class Windows:
             return NoHit.COVERED
         entry = ranked.entry
         if entry.document_id not in self._lines:
-            read = self._shelf.lines if self._proven else self._shelf.indexed
-            self._lines[entry.document_id] = read(entry)
+            self._lines[entry.document_id] = (
+                self._shelf.lines(entry, self._still) if self._proven else self._shelf.indexed(entry)
+            )
         lines = self._lines[entry.document_id]
         if lines is None:
             return NoHit.STALE
@@ -102,7 +112,7 @@ class Windows:
 
     def _gains(self, start: int, count: int) -> list[float]:
         """The scores of `count` units from a key on; 0 where nothing was found."""
-        low, high = np.searchsorted(self._scored.keys, (start, start + count)).tolist()
+        low, high = self._scored.keys.searchsorted((start, start + count)).tolist()
         gains = [0.0] * count
         scores = self._scored.scores[low:high].tolist()
         for key, score in zip(self._scored.keys[low:high].tolist(), scores, strict=True):
@@ -126,14 +136,16 @@ def near_spans(
     It ends where the sizes add up to more than a window takes, at a taken unit and at another group.
     """
     own = table.row(ordinal)
+    group = own.group
+    room = UNIT_LIMIT - own.size
 
     def fitting(ordinals: range) -> list[Span]:
-        left = UNIT_LIMIT - own.size
+        left = room
         found: list[Span] = []
         for at in ordinals:
             row = table.row(at)
             left -= row.size
-            if left < 0 or row.group != own.group or taken(at):
+            if left < 0 or row.group != group or taken(at):
                 break
             found.append(_span(row, table.char_range(at)))
         return found
@@ -157,4 +169,5 @@ def entry_spans(table: UnitTable, ordinal: int) -> tuple[int, list[Span]]:
 
 
 def _span(row: UnitRow, chars: tuple[int, int] | None) -> Span:
-    return Span(row.start, row.end, row.size, row.group, row.section, row.is_heading, chars)
+    start, end, section, group, size, kind = row
+    return Span(start, end, size, group, section, kind == HEADING, chars)

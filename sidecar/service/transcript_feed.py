@@ -48,6 +48,9 @@ class TranscriptFeed:
             self._grouped = (view.generation, grouped)
         return grouped
 
+    def rest(self) -> None:
+        """Nothing is held."""
+
     def scan(self, check: Checkpoint) -> Scan:
         """As `TranscriptCorpus.scan`: one folder."""
         check()

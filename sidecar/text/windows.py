@@ -61,19 +61,26 @@ def grow(
     """
     first = last = best
     length = spans[best].size
+    end = len(spans) - 1
     while True:
-        choices: list[tuple[tuple[float, ...], int, int]] = []
-        for index, inner in ((first - 1, first), (last + 1, last)):
-            if 0 <= index < len(spans) and _adjoins(spans[index], spans[inner]):
-                grown = length + spans[index].size + _line_ends(spans[index], spans[inner])
-                if grown <= limit:
-                    choices.append(
-                        (_rank(spans, best, index, best - first, last - best, gains), index, grown)
-                    )
-        if not choices:
+        above = _grown(spans[first - 1], spans[first], length, limit) if first > 0 else None
+        below = _grown(spans[last + 1], spans[last], length, limit) if last < end else None
+        if above is not None and (
+            below is None
+            or _rank(spans, best, first - 1, best - first, last - best, gains)
+            > _rank(spans, best, last + 1, best - first, last - best, gains)
+        ):
+            first, length = first - 1, above
+        elif below is not None:
+            last, length = last + 1, below
+        else:
             return first, last
-        _, index, length = max(choices)
-        first, last = min(first, index), max(last, index)
+
+
+def _grown(outer: Span, inner: Span, length: int, limit: int) -> int | None:
+    """The length of a window once it takes in a neighbour; None where it may not, or would get too long."""
+    grown = length + outer.size + _line_ends(outer, inner)
+    return grown if grown <= limit and _adjoins(outer, inner) else None
 
 
 def _rank(

@@ -19,6 +19,7 @@ from sidecar.domain.provider import CandidateRequest
 from sidecar.runtime.agent import AgentRuntime
 from sidecar.service.audit import Audit
 from sidecar.service.offload import Offload
+from sidecar.service.preparing import Preparers
 from sidecar.settings.model import AgentSettings, EmbeddingSettings, SessionsSettings, WatchSettings
 from sidecar.text.lines import revision
 
@@ -44,6 +45,7 @@ async def runtime(tmp_path: Path) -> AsyncIterator[FileShapedRuntime]:
         embeddings=EmbeddingSettings(provider="none"),
         embedder=None,
         offload=offload,
+        preparers=Preparers(0),
         audit=Audit(),
         recorded_origin=lambda _path, _revision: None,
     )

@@ -24,6 +24,8 @@ saved line found, p95
 one edit with its scan
 resident after start
 resident after index
+graph and merges after it
+resident at rest
 resident after edits
 search during a rebuild, p50
 longest stall of the event loop so far

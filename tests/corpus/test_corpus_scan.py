@@ -282,12 +282,42 @@ def test_folder_stamps_tell_new_removed_and_swapped_entries_but_not_reading(
     folders = corpus.scan().folders
     corpus.scan()
     corpus.read("memory/sub/a.md")
-    assert not corpus.folders_changed(folders)
+    assert corpus.folders_still(folders) == {path for path, _ in folders}
     (workspace / "memory" / "sub" / "b.md").write_text("b")
-    assert corpus.folders_changed(folders)
+    assert corpus.folders_still(folders) is None
     folders = corpus.scan().folders
     shutil.rmtree(workspace / "memory" / "sub")
-    assert corpus.folders_changed(folders)
+    assert corpus.folders_still(folders) is None
+
+
+def test_a_file_in_still_folders_has_the_same_stamp_by_the_short_way_and_none_once_it_is_a_link(
+    workspace: Path, write: Write
+) -> None:
+    write(workspace, {"memory/sub/a.md": "a"})
+    corpus = Corpus(workspace)
+    scan = corpus.scan()
+    still = corpus.folders_still(scan.folders)
+    assert still is not None
+    (file,) = scan.files
+    assert corpus.stamp(file, still) == corpus.stamp(file) == file.stamp
+    here = workspace / "memory" / "sub" / "a.md"
+    here.rename(workspace / "elsewhere.md")
+    here.symlink_to(workspace / "elsewhere.md")
+    assert corpus.stamp(file, still) is None
+    here.unlink()
+    assert corpus.stamp(file, still) is None
+
+
+def test_a_folder_that_became_a_link_to_itself_elsewhere_is_not_still_and_its_files_have_no_stamp(
+    workspace: Path, write: Write
+) -> None:
+    write(workspace, {"memory/sub/a.md": "a"})
+    corpus = Corpus(workspace)
+    scan = corpus.scan()
+    (workspace / "memory" / "sub").rename(workspace / "moved")
+    (workspace / "memory" / "sub").symlink_to(workspace / "moved", target_is_directory=True)
+    assert corpus.folders_still(scan.folders) is None
+    assert corpus.stamp(scan.files[0]) is None
 
 
 def test_a_same_size_edit_with_its_time_put_back_changes_the_stamp(workspace: Path, write: Write) -> None:

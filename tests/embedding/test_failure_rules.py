@@ -17,6 +17,7 @@ from sidecar.runtime.embedders import make_embedder
 from sidecar.service.audit import Audit
 from sidecar.service.hits import none_recorded
 from sidecar.service.offload import Offload
+from sidecar.service.preparing import Preparers
 from sidecar.settings.model import (
     AgentSettings,
     EmbeddingSettings,
@@ -63,6 +64,7 @@ async def searcher(
         embeddings=settings,
         embedder=embedder,
         offload=offload,
+        preparers=Preparers(0),
         audit=Audit(),
         recorded_origin=none_recorded,
     )

@@ -16,6 +16,7 @@ from sidecar.runtime.agent import AgentRuntime
 from sidecar.service.audit import Audit
 from sidecar.service.hits import RecordedOrigin, none_recorded
 from sidecar.service.offload import Offload
+from sidecar.service.preparing import Preparers
 from sidecar.service.workspace import WorkspaceHandle
 from sidecar.settings.model import AgentSettings, EmbeddingSettings, SessionsSettings, WatchSettings
 from sidecar.text.lines import decode, split_lines
@@ -101,6 +102,7 @@ class World:
             embeddings=EmbeddingSettings(provider="none"),
             embedder=None,
             offload=self.offload,
+            preparers=Preparers(0),
             audit=Audit(),
             recorded_origin=recorded_origin,
         )

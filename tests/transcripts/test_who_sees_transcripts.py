@@ -29,6 +29,7 @@ from sidecar.domain.sessions import TranscriptAuthoriser
 from sidecar.runtime.agent import AgentRuntime
 from sidecar.service.audit import Audit
 from sidecar.service.offload import Offload
+from sidecar.service.preparing import Preparers
 from sidecar.settings.model import AgentSettings, EmbeddingSettings, SessionsSettings, WatchSettings
 
 BOTH = ("memory", "sessions")
@@ -99,6 +100,7 @@ async def agent(tmp_path: Path, say: Any, jsonl: Any) -> AsyncIterator[Agent]:
         embeddings=EmbeddingSettings(provider="none"),
         embedder=None,
         offload=offload,
+        preparers=Preparers(0),
         audit=audit,
         recorded_origin=lambda path, named: made[0].recorded(path, named),
         transcripts=access,
