@@ -88,7 +88,11 @@ def excerpts(hits: Sequence[Hit]) -> list[Excerpt]:
     return [
         Excerpt(
             hit.excerpt,
-            tuple(Cited(cited.reference.id, cited.start_line, cited.end_line) for cited in hit.citations),
+            tuple(
+                Cited(cited.reference.id, cited.start_line, cited.end_line)
+                for cited in hit.citations
+                if cited.reference is not None and cited.start_line is not None and cited.end_line is not None
+            ),
         )
         for hit in hits
     ]
