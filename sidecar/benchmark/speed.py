@@ -39,7 +39,7 @@ SEARCH = "/rpc/memory.search"
 _POLL_SECONDS = 0.01
 _LONGEST_WAIT = 600.0
 _IDLE_SECONDS = 4.0
-_IDLE_CPU = 0.1
+_IDLE_CPU = 0.25
 _STALL = re.compile(rb"^memory_sidecar_loop_stall_longest_seconds (\S+)", re.MULTILINE)
 
 

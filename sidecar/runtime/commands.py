@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 
 from sidecar import logs
 from sidecar.runtime.agent import AgentRuntime
-from sidecar.runtime.allocator import keep_little, run_smoothly
+from sidecar.runtime.allocator import collect_seldom, keep_little
 from sidecar.runtime.process import LocalCaller, Sidecar
 from sidecar.settings.load import Loaded
 
@@ -29,7 +29,7 @@ def serve(loaded: Loaded) -> int:
     Prints the one ready line to stdout once requests are answered.
     """
     keep_little()
-    run_smoothly()
+    collect_seldom()
     logs.configure(loaded.log_level or "info")
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_serve(loaded))
