@@ -191,10 +191,13 @@ async def test_a_token_sees_only_its_agents_and_needs_the_read_scope(
 
 
 @pytest.mark.parametrize("params", [b"null", b"", b"5", b"[]", b'"query"'])
-async def test_params_that_are_no_object_are_seen_as_empty(shared_example: Any, params: bytes) -> None:
+async def test_a_body_that_is_no_params_object_is_refused(shared_example: Any, params: bytes) -> None:
     status, frame = await shared_example.post(f"/rpc/{SEARCH}", params)
     assert status == 400
-    assert frame["error"]["message"] == "query must be a non-empty string"
+    assert frame["error"] == {
+        "code": "INVALID_REQUEST",
+        "message": "the body must be the params, an object; {} where there are none",
+    }
 
 
 @pytest.mark.parametrize(
