@@ -111,6 +111,7 @@ async def test_fences_and_blank_lines_leave_text_headings_and_line_numbers_as_th
                 assert hit.text.split("\n") == FENCES[hit.start - 1 : hit.end]
 
 
+@pytest.mark.slow
 async def test_a_few_lines_of_a_huge_file_are_read_at_once_while_other_notes_are_found(
     launcher: Any, workspace: Path, write: Any, both: Any, read_lines: Any, words_only: Any, eventually: Any
 ) -> None:

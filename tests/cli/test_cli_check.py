@@ -27,6 +27,7 @@ expect = ["memory/tent.md"]
 """
 
 
+@pytest.mark.slow
 def test_questions_are_found_missed_and_compared_with_the_last_run(
     example: Any, launcher: Any, workspace: Path, tmp_path: Path
 ) -> None:

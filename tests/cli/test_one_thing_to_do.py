@@ -55,6 +55,7 @@ def odd(home: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_one_odd_file_stops_nothing_and_each_is_named_with_what_to_do(run: Run, odd: Path) -> None:
     flags = ("--config", str(odd))
     assert run("index", *flags).exit_code == 0

@@ -135,6 +135,7 @@ async def test_a_query_has_the_same_vector_before_and_after_the_model_is_loaded(
     await offloaded.close()
 
 
+@pytest.mark.slow
 async def test_the_loop_goes_on_while_texts_are_embedded(embedder: LocalEmbedder) -> None:
     offloaded: Embedder = OffloadedEmbedder(embedder)
     texts = ["a sentence about something " * 30] * 3000
@@ -152,6 +153,7 @@ async def test_the_loop_goes_on_while_texts_are_embedded(embedder: LocalEmbedder
     await offloaded.close()
 
 
+@pytest.mark.slow
 async def test_a_query_does_not_wait_for_the_whole_of_a_running_backfill(embedder: LocalEmbedder) -> None:
     offloaded = OffloadedEmbedder(embedder)
     backfill = asyncio.create_task(offloaded.embed(["some text to embed " * 40] * 4000))

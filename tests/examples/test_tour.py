@@ -7,6 +7,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 REPOSITORY = Path(__file__).parents[2]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
@@ -19,6 +21,7 @@ def commands() -> list[list[str]]:
     return [shlex.split(line, comments=True) for line in found]
 
 
+@pytest.mark.slow
 def test_the_tour_of_the_readme_works_as_it_is_written(launcher: Any) -> None:
     asked = commands()
     assert [words[0] for words in asked] == [

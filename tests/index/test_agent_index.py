@@ -338,7 +338,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(steps=STEPS)
 def test_after_any_changes_exactly_the_live_text_is_found(steps: list[tuple[str, object]]) -> None:
     async def run(directory: Path) -> None:

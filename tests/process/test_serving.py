@@ -139,6 +139,7 @@ async def test_search_get_status_and_token_find_the_running_service_by_themselve
     assert process.wait(timeout=15) == 0
 
 
+@pytest.mark.slow
 def test_without_a_service_the_command_line_opens_the_index_itself(
     launcher: Any, workspace: Path, write: Any
 ) -> None:
@@ -168,6 +169,7 @@ def test_index_beside_a_running_service_asks_that_service(launcher: Any, workspa
     assert service.stop() == 0
 
 
+@pytest.mark.slow
 async def test_a_restart_on_an_unchanged_workspace_does_no_indexing_work(
     launcher: Any, workspace: Path, write: Any, eventually: Any
 ) -> None:

@@ -302,6 +302,7 @@ def test_a_run_of_han_counts_like_a_word_or_two() -> None:
     assert len({term.group for term in query_terms("ERR_CONN_RESET plumber")}) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "token",
     [

@@ -349,6 +349,7 @@ def test_absurd_nesting_loses_no_line() -> None:
     assert "bottom" in "".join(unit.text for unit in plain(quotes))
 
 
+@pytest.mark.slow
 def test_huge_files_are_cut_in_time() -> None:
     """20,000 bullets and a 2 MB line: both come whole, in time that grows with their length."""
     assert len(plain("- one bullet\n" * 20_000)) == 20_000
