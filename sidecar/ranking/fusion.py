@@ -27,18 +27,26 @@ class FoundUnits:
 class Scored:
     """Scores by key (sorted). `seeds` are indices of the units a hit may start from, best first.
 
-    `text` is the lexical part of the score, `vector` the cosine of the unit's block (zeros without vectors).
+    `text` is the lexical part of the score, `vector` the cosine of the unit's block (zeros without vectors);
+    `spoken` is whether the unit itself holds a term of the query.
     """
 
-    __slots__ = ("keys", "scores", "seeds", "text", "vector")
+    __slots__ = ("keys", "scores", "seeds", "spoken", "text", "vector")
 
     def __init__(
-        self, keys: Keys, scores: Floats, text: Floats, vector: Floats, seeds: NDArray[np.intp]
+        self,
+        keys: Keys,
+        scores: Floats,
+        text: Floats,
+        vector: Floats,
+        spoken: NDArray[np.bool_],
+        seeds: NDArray[np.intp],
     ) -> None:
         self.keys = keys
         self.scores = scores
         self.text = text
         self.vector = vector
+        self.spoken = spoken
         self.seeds = seeds
 
 
@@ -102,4 +110,4 @@ def fuse(
         vector = Spans(blocks.starts, blocks.counts, cosine).covering(keys, float(cosine[-1]))
     scores = text + np.float32(p.vector) * vector
     at = np.searchsorted(keys, seeds)
-    return Scored(keys, scores, text, vector, at[np.argsort(-scores[at], kind="stable")])
+    return Scored(keys, scores, text, vector, said > 0, at[np.argsort(-scores[at], kind="stable")])

@@ -102,12 +102,13 @@ class _Judge:
         found: list[_Judged] = []
         known = self._known
         keys, scores = self._scored.keys[seeds].tolist(), self._scored.scores[seeds].tolist()
-        for index, key, score in zip(seeds.tolist(), keys, scores, strict=True):
+        spoken = self._scored.spoken[seeds].tolist()
+        for index, key, score, speaks in zip(seeds.tolist(), keys, scores, spoken, strict=True):
             number = key >> ORDINAL_BITS
             if number not in known:
                 known[number] = self._document(number)
             document = known[number]
-            if document is None:
+            if document is None or (not speaks and _is_bare(document, key & _ORDINAL)):
                 continue
             marked = document.entry.units.marked
             annotations = marked.get(key & _ORDINAL) if marked else None
@@ -156,3 +157,9 @@ class _Judge:
             active_projects=self._active,
             parameters=self._parameters,
         )
+
+
+def _is_bare(document: _Document, ordinal: int) -> bool:
+    """Whether a unit is a heading beside other text: if it has no word of the query, that text is the hit."""
+    units = document.entry.units
+    return document.tier == 0 and len(units) > 1 and units.kind(ordinal) == "heading"

@@ -132,8 +132,8 @@ class Gateway:
     async def tool(self, name: str, session: str = "main", **arguments: object) -> Any:
         """What a tool returns, invoked by the gateway's own route for a session of the agent."""
         async with (
-            aiohttp.ClientSession() as session,
-            session.post(
+            aiohttp.ClientSession() as client,
+            client.post(
                 f"{self.url}/tools/invoke",
                 json={"tool": name, "args": arguments, "sessionKey": session},
                 headers={"Authorization": f"Bearer {TOKEN}"},

@@ -174,6 +174,8 @@ async def test_a_workspace_is_moved_as_the_readme_says_and_back_with_nothing_wri
     finally:
         serving.terminate()
         serving.wait(timeout=30)
+        if serving.stdout is not None:
+            serving.stdout.close()
     shutil.rmtree(owner.home / ".local" / "state" / "memory-sidecar")
     indexed = await asyncio.to_thread(owner.types, "openclaw memory index")
     assert indexed.returncode == 0, indexed.stdout + indexed.stderr

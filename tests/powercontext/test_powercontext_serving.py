@@ -249,7 +249,7 @@ async def test_an_overloaded_server_never_makes_an_answer_empty(
 AGENTS = [f"canary-{number}" for number in range(20)]
 PROJECTS = [None, *(f"github.com/canary/{number}" for number in range(5))]
 PARTITIONS = [(agent, project) for agent in AGENTS for project in PROJECTS]
-AT_ONCE = 12
+AT_ONCE = 4
 
 
 def canary(agent: str, project: str | None) -> str:

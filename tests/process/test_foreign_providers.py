@@ -12,6 +12,7 @@ import pytest
 
 from sidecar.domain.errors import SettingsError
 from sidecar.runtime.foreign import ForeignAgent
+from sidecar.service.audit import Audit
 from sidecar.settings.load import Flags, load
 
 pytestmark = pytest.mark.slow
@@ -145,7 +146,7 @@ async def test_a_provider_that_cannot_be_served_is_refused_in_one_line_that_name
     )
     loaded = load(Flags(config=configuration(tmp_path, name)), {"HOME": str(tmp_path)})
     with pytest.raises(SettingsError) as caught:
-        await ForeignAgent.open(loaded.settings.agents["main"], loaded)
+        await ForeignAgent.open(loaded.settings.agents["main"], loaded, Audit())
     assert message in caught.value.message
     assert "agents.main." in caught.value.message
     assert "\n" not in caught.value.message
@@ -189,7 +190,7 @@ async def test_a_provider_is_started_once_and_closed_once(
     folder = installed(tmp_path / "site", "tidy", "tidy_module:make", provider("tidy", body))
     monkeypatch.syspath_prepend(folder["PYTHONPATH"])
     loaded = load(Flags(config=configuration(tmp_path, "tidy")), {"HOME": str(tmp_path)})
-    agent = await ForeignAgent.open(loaded.settings.agents["main"], loaded)
+    agent = await ForeignAgent.open(loaded.settings.agents["main"], loaded, Audit())
     assert agent.readiness() == (True, {"provider": "tidy"})
     await agent.close()
     assert agent.provider.told == ["start", "close"]  # type: ignore[attr-defined]
