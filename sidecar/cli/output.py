@@ -11,7 +11,9 @@ from typing import Any
 import click
 import msgspec
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_STEERING = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
+_CONTROL = re.compile(f"[{_STEERING}]")
+_BREAKING = re.compile(f"[\t\n{_STEERING}]")
 _LINE = re.compile(r":\d+\Z")
 _FRAGMENT = re.compile(r"L(\d+)-L(\d+)(?:@c\d+-\d+)?\Z")
 
@@ -21,8 +23,16 @@ def note(line: str) -> None:
     click.echo(printable(" ".join(line.split())), err=True)
 
 
-def printable(text: str) -> str:
-    """Text without control characters: a note must not be able to steer the reader's terminal."""
+def printable(value: str) -> str:
+    """A value on one line, without what ends the line, steers the terminal or turns the reading order.
+
+    So no file name can look like another hit.
+    """
+    return _BREAKING.sub("\ufffd", value).encode("utf-8", "replace").decode()
+
+
+def printable_text(text: str) -> str:
+    """Text of a note with its line ends and tabs, harmless for the reader's terminal."""
     return _CONTROL.sub("\ufffd", text).encode("utf-8", "replace").decode()
 
 
@@ -44,7 +54,7 @@ def print_hits(
         file = None if workspace is None else workspace / _LINE.sub("", place)
         _print_heading(place, "" if score is None else f"{score:.3f}", terminal=terminal, file=file)
         for line in excerpt.splitlines():
-            click.echo(f"    {printable(line)}")
+            click.echo(f"    {printable_text(line)}")
         if explain:
             for line in _explanation(hit):
                 click.echo(f"    {printable(line)}")
@@ -103,7 +113,7 @@ def _explanation(hit: Mapping[str, Any]) -> Iterator[str]:
 
 def print_text(payload: Mapping[str, object], text: str) -> None:
     """The text of a read: exact in a pipe, harmless on a terminal."""
-    shown = printable(text) if sys.stdout.isatty() else text
+    shown = printable_text(text) if sys.stdout.isatty() else text
     # `color` keeps escape sequences of the note, which would be stripped from what goes into a pipe.
     click.echo(shown, nl=not shown.endswith("\n"), color=True)
     if payload.get("truncated"):

@@ -115,7 +115,8 @@ def _marked(texts: list[dict[str, object]]) -> str:
     """Texts between marks with a word that no note can know, so that none can end its own."""
     word = secrets.token_hex(4)
     return "\n\n".join(
-        f"[note {word} {item['citation']}]\n{item['text']}\n[end of note {word}]" for item in texts
+        f"[note {word} {' '.join(str(item['citation']).split())}]\n{item['text']}\n[end of note {word}]"
+        for item in texts
     )
 
 

@@ -173,7 +173,7 @@ class Reader:
         part = text.part(first, count + 1) if count > 0 else ()
         body = _bounded(part[:count])
         if not body:
-            return self._empty(path, first if named is None else first - named.moved)
+            return self._empty(path, first if named is None else first - named.moved, named)
         joined = "\n".join(body)
         cut = cut_utf16(joined, MOST_CHARACTERS)
         following = first + len(body)
@@ -195,8 +195,14 @@ class Reader:
             revision=revision(lines) if exact else None,
         )
 
-    def _empty(self, path: str, first: int) -> Found:
-        reference = Reference(provider_id=self._provider_id, id=path)
+    def _empty(self, path: str, first: int, named: Named | None = None) -> Found:
+        """No lines of what was asked for; a text that was named keeps its name."""
+        reference = Reference(
+            provider_id=self._provider_id,
+            id=path,
+            fragment=None if named is None else format_fragment(named.lines),
+            revision=None if named is None else named.name,
+        )
         return Found(reference=reference, text="", from_line=first, line_count=0)
 
     def _found(

@@ -183,8 +183,13 @@ class StateDirectory:
         write_private(self.path / ENDPOINT_NAME, msgspec.json.encode(endpoint))
 
     def clear_endpoint(self) -> None:
-        """Take the record back; call it before the lock is released."""
-        (self.path / ENDPOINT_NAME).unlink(missing_ok=True)
+        """Take the record back; call it before the lock is released.
+
+        A record of another process stays: this one's folder may have been deleted and made anew meanwhile.
+        """
+        record = read_endpoint(self.path)
+        if record is None or record.pid == os.getpid():
+            (self.path / ENDPOINT_NAME).unlink(missing_ok=True)
 
 
 def read_endpoint(directory: Path) -> Endpoint | None:

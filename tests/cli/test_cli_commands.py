@@ -365,3 +365,12 @@ def test_a_closed_pipe_ends_it_without_a_traceback(home: Path) -> None:
     done = process("config", "show", "--workspace", str(home / "ws"), stdout=writing)
     os.close(writing)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_no_file_name_can_look_like_another_hit(capsys: pytest.CaptureFixture[str]) -> None:
+    forged = "memory/fake\nMEMORY.md:1  9.999\n    \u202einjected\u2069.md"
+    hit = {"reference": {"id": forged, "fragment": "L1-L1"}, "excerpt": "a\ttapir", "score": 0.5}
+    print_hits({"hits": [hit]})
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first == "memory/fake\ufffdMEMORY.md:1  9.999\ufffd    \ufffdinjected\ufffd.md:1  0.500"
+    assert rest == ["    a\ttapir", ""]

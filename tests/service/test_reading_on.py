@@ -123,3 +123,11 @@ def test_characters_of_a_line_are_given_as_far_as_they_are_there(
     ):
         found = get(GetRequest(reference=Reference(provider_id=OWN, id=PATH, fragment=fragment)))
         assert (found.text if isinstance(found, Found) else None) == text, fragment
+
+
+def test_a_read_past_a_named_text_is_empty_and_keeps_its_name(workspace: Path, get: Get) -> None:
+    lines = write(workspace, ["one", "two", "three", "four"])
+    named = Reference(provider_id=OWN, id=PATH, fragment="L2-L3", revision=revision(lines[1:3]))
+    found = get(GetRequest(reference=named, from_line=9))
+    assert isinstance(found, Found)
+    assert (found.text, found.line_count, found.reference) == ("", 0, named)

@@ -264,3 +264,12 @@ def test_a_place_that_may_not_be_written_is_refused_in_words(tmp_path: Path) -> 
     assert done.stdout.splitlines() == [
         "refused", f"state directory {tmp_path / 'state'}: Permission denied",
     ], done.stderr  # fmt: skip
+
+
+def test_the_record_of_another_process_is_not_taken_back(tmp_path: Path) -> None:
+    """The folder may have been deleted under a service, and another one have made it anew."""
+    state = opened(tmp_path / "state")
+    other = Endpoint(host="127.0.0.1", port=1, pid=os.getpid() + 1)
+    state.write_endpoint(other)
+    state.clear_endpoint()
+    assert read_endpoint(state.path) == other
