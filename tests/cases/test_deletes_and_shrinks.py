@@ -48,6 +48,7 @@ async def test_deleted_and_changed_notes_are_neither_found_nor_read(
     assert service.stop() == 0
 
 
+@pytest.mark.slow
 async def test_a_note_cut_down_then_emptied_keeps_nothing_of_what_was_removed(
     launcher: Any, workspace: Path, write: Any, eventually: Any, both: Any
 ) -> None:

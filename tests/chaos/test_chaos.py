@@ -43,6 +43,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path / "w", tmp_path, Random(2))  # noqa: S311
 
 
+@pytest.mark.slow
 def test_the_model_knows_what_is_on_the_disk_whatever_happens(world: World) -> None:
     for _ in range(400):
         world.act()

@@ -146,8 +146,8 @@ print(json.dumps({package: names for package, _, _, names in command.data_files}
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )
-    shipped = json.loads(done.stdout.splitlines()[-1])["sidecar.api"]
-    assert set(shipped) == {f"page/{name}" for name in (START, *ASSETS)}
+    shipped = json.loads(done.stdout.splitlines()[-1])["sidecar.api.page"]
+    assert set(shipped) == {START, *ASSETS}
 
 
 def test_the_page_names_nothing_that_another_machine_would_have_to_give() -> None:

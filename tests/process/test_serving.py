@@ -54,6 +54,7 @@ async def test_a_second_instance_on_the_same_state_is_refused_and_the_first_goes
     assert (await example.search("boiler"))["hits"]
 
 
+@pytest.mark.slow
 async def test_after_kill_9_the_next_start_needs_no_help(launcher: Any, workspace: Path, write: Any) -> None:
     write(workspace, {"MEMORY.md": "- The lantern hangs in the porch.\n"})
     first = launcher.serve(workspace)
@@ -96,6 +97,7 @@ async def test_the_unix_socket_serves_the_same_and_needs_the_token_too(example: 
     assert over_socket == await example.search_v1("boiler")
 
 
+@pytest.mark.slow
 async def test_a_state_directory_with_a_very_long_path_still_serves_its_socket(
     launcher: Any, workspace: Path, write: Any
 ) -> None:
@@ -111,6 +113,7 @@ async def test_a_state_directory_with_a_very_long_path_still_serves_its_socket(
     assert service.stop() == 0
 
 
+@pytest.mark.slow
 async def test_search_get_status_and_token_find_the_running_service_by_themselves(
     launcher: Any, workspace: Path, write: Any
 ) -> None:
@@ -157,6 +160,7 @@ def test_without_a_service_the_command_line_opens_the_index_itself(
     assert launcher.run("status", *named).returncode == 0
 
 
+@pytest.mark.slow
 def test_index_beside_a_running_service_asks_that_service(launcher: Any, workspace: Path, write: Any) -> None:
     service = launcher.serve(workspace, state=launcher.directory / "s")
     write(workspace, {"MEMORY.md": "- The lantern hangs in the porch.\n"})
@@ -192,6 +196,7 @@ async def test_a_restart_on_an_unchanged_workspace_does_no_indexing_work(
     assert second.stop() == 0
 
 
+@pytest.mark.slow
 async def test_one_changed_file_is_the_only_one_read_and_embedded(
     launcher: Any, workspace: Path, write: Any, eventually: Any
 ) -> None:
