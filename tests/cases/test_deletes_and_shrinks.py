@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 SECTION_WORDS = [
     first + second for first in ("kor", "mel", "tav", "rin", "pul", "dos") for second in
     ("anda", "ebble", "issip", "oquat", "urrow", "yffin", "awken", "estrel", "imbus", "ormont")
