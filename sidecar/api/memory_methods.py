@@ -154,12 +154,7 @@ class MemoryMethods:
     async def notes(self, call: Call) -> Payload:
         """`sidecar.notes`: the names of the indexed notes, some at a time."""
         asked = params.notes(call.params)
-        agent_id = self._resolve(call, asked.agent, "memory provider")
-        agent = self._agents[agent_id]
-        call.context.assert_current()
-        denied = agent.decisions.denied("get", call.context, method="notes")
-        if denied is not None:
-            raise AccessDenied(f"{agent.provider.provider_id}: memory access denied: {denied}")
+        agent_id, agent = self._readable(call, asked.agent, "notes")
         found = agent.notes(asked.after, asked.limit + 1)
         if found is None:
             raise CapabilityUnsupported("memory provider does not list its notes")
@@ -168,17 +163,22 @@ class MemoryMethods:
     async def why(self, call: Call) -> Payload:
         """`sidecar.why`: why a line of a note is found by a query, or is not."""
         asked = params.why(call.params)
-        agent_id = self._resolve(call, asked.agent, "memory provider")
-        agent = self._agents[agent_id]
-        call.context.assert_current()
-        denied = agent.decisions.denied("get", call.context, method="why")
-        if denied is not None:
-            raise AccessDenied(f"{agent.provider.provider_id}: memory access denied: {denied}")
+        agent_id, agent = self._readable(call, asked.agent, "why")
         found = await agent.why(asked.request)
         if found is None:
             raise CapabilityUnsupported("memory provider does not explain its notes")
         call.context.assert_current()
         return {"agentId": agent_id, **encode.why(found)}
+
+    def _readable(self, call: Call, asked: AgentParam, method: str) -> tuple[str, ServedAgent]:
+        """The agent that a method without a handle is about, if the caller may read its notes."""
+        agent_id = self._resolve(call, asked, "memory provider")
+        agent = self._agents[agent_id]
+        call.context.assert_current()
+        denied = agent.decisions.denied("get", call.context, method=method)
+        if denied is not None:
+            raise AccessDenied(f"{agent.provider.provider_id}: memory access denied: {denied}")
+        return agent_id, agent
 
     async def get(self, call: Call) -> Payload:
         """`memory.get`."""
