@@ -2,12 +2,14 @@
 
 `remember` is not idempotent, so what is there is asked first. A record counts as a fact's own if its first
 revision has the fact's text: so what was revised, merged or forgotten since is neither written again nor
-touched. Nothing is ever changed or removed. What a broken-off import did write is found in the same way.
+touched. Nothing is ever changed or removed. What a broken-off import did write is found in the same way; the
+one write that it had no answer to may still come, so it is waited for.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -23,16 +25,21 @@ from sidecar.adapters.powercontext.client import (
 )
 from sidecar.adapters.powercontext.facts import Fact, identity
 from sidecar.adapters.powercontext.mapping import ScopeKey
+from sidecar.adapters.powercontext.sent_write import SentWrite
 from sidecar.adapters.powercontext.shapes import FAMILY, RecordList, Revision
 from sidecar.adapters.powercontext.store import Store
 
-from sidecar.domain.errors import Overloaded, ProviderFailed
+from sidecar.domain.errors import Overloaded, ProviderFailed, Unavailable
 from sidecar.text.annotations import normalise_project_key
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
 
 CALL_SECONDS = 30.0
+LOOK_SECONDS = 1.0
+"""Between two looks for a write that may still come."""
+
 ATTEMPTS = 5
 PAGE = 100
 STATES = ("active", "merged", "forgotten")
@@ -50,10 +57,11 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
 class Importer:
     """Writes one agent's facts under its own scope keys."""
 
-    def __init__(self, *, client: Client, agent_id: str) -> None:
+    def __init__(self, *, client: Client, agent_id: str, sent: SentWrite) -> None:
         self._client = client
         self._store = Store(client)
         self._agent_id = agent_id
+        self._sent = sent
 
     async def run(self, facts: Sequence[Fact], progress: Progress) -> Imported:
         """Write the facts that are not there. Raises when the server fails; running again goes on from there.
@@ -70,7 +78,7 @@ class Importer:
         written = present = 0
         for key, of_scope in wanted.items():
             scope_id = await self._own_scope(key)
-            known = await self._known(scope_id)
+            known = await self._settled(scope_id)
             for text, fact in of_scope.items():
                 if text in known:
                     present += 1
@@ -101,6 +109,23 @@ class Importer:
         )
         return bound.scope_id
 
+    async def _settled(self, scope_id: str) -> set[str]:
+        """What is known once the write that an earlier import sent last is there, or cannot come any more."""
+        left = await asyncio.to_thread(self._sent.left)
+        known = await self._known(scope_id)
+        if left is None or left.scope_id != scope_id:
+            return known
+        is_told = False
+        while (seconds := left.seconds_left) > 0 and not any(map(left.is_of, known)):
+            if not is_told:
+                log.warning(
+                    "an earlier export ended while the server was writing: waiting up to %d s for it", seconds
+                )
+                is_told = True
+            await asyncio.sleep(min(LOOK_SECONDS, seconds))
+            known = await self._known(scope_id)
+        return known
+
     async def _known(self, scope_id: str) -> set[str]:
         """The first texts of all records of a scope, whatever became of them."""
         known: set[str] = set()
@@ -123,23 +148,36 @@ class Importer:
                 return known
 
     async def _remember(self, scope_id: str, fact: Fact) -> None:
-        try:
-            answer = await self._write(
+        body = {
+            "scope_id": scope_id,
+            "kind": fact.kind,
+            "text": fact.text,
+            "reason": f"imported from {fact.place}"[:512],
+        }
+
+        async def send() -> shapes.Remembered:
+            await asyncio.to_thread(self._sent.note, scope_id, identity(fact.text))
+            return await self._client.write(
                 "POST",
                 "/v1/memory/remember",
                 shapes.Remembered,
-                {
-                    "scope_id": scope_id,
-                    "kind": fact.kind,
-                    "text": fact.text,
-                    "reason": f"imported from {fact.place}"[:512],
-                },
+                body=body,
+                deadline=deadline_in(CALL_SECONDS),
             )
-        except (Late, Malformed, Unreachable) as error:
-            raise ProviderFailed(
-                f"{error.message}; whether {fact.place} was written is not known, "
-                "run the import again: it looks first"
-            ) from error
+
+        try:
+            answer = await self._patiently(send)
+        except Unavailable as error:
+            may_come = isinstance(error, Late) or (isinstance(error, Unreachable) and not error.unsent)
+            if not may_come:
+                await asyncio.to_thread(self._sent.answered)
+            if may_come or isinstance(error, Malformed):
+                raise ProviderFailed(
+                    f"{error.message}; whether {fact.place} was written is not known, "
+                    "run the import again: it looks first"
+                ) from error
+            raise
+        await asyncio.to_thread(self._sent.answered)
         if [identity(record.text) for record in answer.records] != [identity(fact.text)]:
             raise ProviderFailed(f"powercontext: the server stored {fact.place} as something else")
 

@@ -12,6 +12,7 @@ from sidecar.adapters.powercontext.client import Client
 from sidecar.adapters.powercontext.facts import Fact, LeftOut, facts_of
 from sidecar.adapters.powercontext.importing import Importer
 from sidecar.adapters.powercontext.options import Token, read_options
+from sidecar.adapters.powercontext.sent_write import SentWrite
 from sidecar.corpus.scan import Corpus
 from sidecar.domain.errors import CorpusError, SettingsError, StateError
 from sidecar.settings.load import Loaded
@@ -19,6 +20,7 @@ from sidecar.settings.model import AgentSettings, watched_roots
 from sidecar.settings.state import StateDirectory
 
 POWERCONTEXT = "powercontext"
+SENT_WRITE = "export-sent.json"
 
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,14 +57,16 @@ async def export(
     roots = (*watched_roots(loaded.settings, home=Path.home()), agent.workspace)
     state = StateDirectory.open(loaded.settings.state_dir, roots=roots, agents=loaded.settings.agents)
     # Beside a running service, which writes nothing, but never beside another export of this agent.
+    folder = state.agent_directory(agent.id)
     try:
-        lock = StateDirectory(state.agent_directory(agent.id)).lock()
+        lock = StateDirectory(folder).lock()
     except StateError as error:
         raise StateError(f"agent {agent.id} is being exported already: {error.message}") from error
     client = Client(endpoint=options.endpoint, token=token)
     with lock:
         try:
-            imported = await Importer(client=client, agent_id=agent.id).run(facts, progress)
+            sent = SentWrite(folder / SENT_WRITE)
+            imported = await Importer(client=client, agent_id=agent.id, sent=sent).run(facts, progress)
         finally:
             await client.close()
     return Exported(

@@ -10,6 +10,12 @@ import aiohttp
 FAMILY = "atomic-memory"
 
 
+def key_of(name: str) -> dict[str, str]:
+    """What the server binds a scope to."""
+    kind = "project" if ":project:" in name else "agent"
+    return {"integration": "openclaw-sidecar", "kind": kind, "external_id": name}
+
+
 @dataclass
 class AgentMemory:
     """Writes under scope keys as `openclaw:agent:main` and `openclaw:agent:main:project:x`."""
@@ -34,8 +40,7 @@ class AgentMemory:
         """The scope of a key, made and bound where there is none."""
         if name in self.scopes:
             return self.scopes[name]
-        kind = "project" if ":project:" in name else "agent"
-        key = {"integration": "openclaw-sidecar", "kind": kind, "external_id": name}
+        key = key_of(name)
         async with self.session.post(
             f"{self.url}/v1/scope-bindings/resolve",
             json={"binding_keys": [key], "allow_default": False},
@@ -43,10 +48,14 @@ class AgentMemory:
         ) as response:
             if response.status == 200:
                 return self.scopes.setdefault(name, (await response.json())["scope_id"])
+        return await self.make_scope(name)
+
+    async def make_scope(self, name: str) -> str:
+        """A scope of a key that has none."""
         made = await self.call(
             "POST", "/v1/scopes", {"title": "memory", "summary": "memory", "idempotency_key": name}
         )
-        await self.call("PUT", "/v1/scope-bindings", {"key": key, "scope_id": made["scope_id"]})
+        await self.call("PUT", "/v1/scope-bindings", {"key": key_of(name), "scope_id": made["scope_id"]})
         return self.scopes.setdefault(name, made["scope_id"])
 
     async def remember(self, name: str, text: str) -> str:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
+from relay import Relay
 from sidecar.adapters.powercontext.facts import LARGEST_CONTEXT, LARGEST_FACT, facts_of, identity
+from sidecar.adapters.powercontext.sent_write import SETTLED_SECONDS
 
 from sidecar.domain.errors import ProviderFailed, SettingsError
 from sidecar.runtime.exporting import Exported, export
@@ -108,24 +110,114 @@ async def test_an_export_run_twice_leaves_each_fact_exactly_once_in_its_own_scop
     assert await stored(memory, agent) == facts
 
 
-@pytest.mark.slow
-async def test_an_export_killed_half_way_is_taken_up_again_and_leaves_each_fact_exactly_once(
+async def test_an_export_killed_twice_on_its_way_is_taken_up_again_and_leaves_each_fact_exactly_once(
     launcher: Any, store: Any, memory: Any, agent: str, eventually: Any
 ) -> None:
     exports, facts = Exports(launcher, store, agent), expected()
-    half = len(facts) // 2
-    process = exports.begin()
+    for part in (len(facts) // 3, 2 * len(facts) // 3):
+        process = exports.begin()
 
-    async def half_way() -> bool:
-        return (await stored(memory, agent)).total() >= half or process.poll() is not None
+        async def so_far(part: int = part, process: Any = process) -> bool:
+            return (await stored(memory, agent)).total() >= part or process.poll() is not None
 
-    await eventually(half_way, within=240)
-    process.kill()
-    process.wait()
-    assert 0 < (await stored(memory, agent)).total() <= len(facts)
+        await eventually(so_far, within=240)
+        process.kill()
+        process.wait()
+        assert part <= (await stored(memory, agent)).total() <= len(facts)
     again = await exports.run()
     assert again.returncode == 0, again.stderr
     assert await stored(memory, agent) == facts
+
+
+async def test_an_export_killed_between_the_stores_commit_and_its_answer_leaves_each_fact_exactly_once(
+    launcher: Any, store: Any, memory: Any, agent: str
+) -> None:
+    facts = expected()
+    async with Relay(store, held="answer", nth=5) as relay:
+        exports = Exports(launcher, relay, agent)
+        process = exports.begin()
+        await asyncio.wait_for(relay.reached.wait(), 240)
+        process.kill()
+        process.wait()
+        assert (await stored(memory, agent)).total() == 5
+        again = await exports.run("--json")
+    assert again.returncode == 0, again.stderr
+    assert {key: json.loads(again.stdout)[key] for key in ("written", "present")} == {
+        "written": len(facts) - 5,
+        "present": 5,
+    }
+    assert await stored(memory, agent) == facts
+
+
+async def test_a_write_that_arrives_after_its_export_was_killed_and_begun_again_is_not_doubled(
+    launcher: Any, store: Any, memory: Any, agent: str
+) -> None:
+    facts = expected()
+    async with Relay(store, held="request", nth=5) as relay:
+        exports = Exports(launcher, relay, agent)
+        process = exports.begin()
+        await asyncio.wait_for(relay.reached.wait(), 240)
+        process.kill()
+        process.wait()
+        again = asyncio.create_task(exports.run())
+        await asyncio.wait_for(relay.looked.wait(), 240)
+        assert (await stored(memory, agent)).total() == 4
+        relay.release.set()
+        await asyncio.wait_for(relay.over.wait(), 240)
+        done = await again
+    assert done.returncode == 0, done.stderr
+    assert "an earlier export ended while the server was writing" in done.stderr
+    assert await stored(memory, agent) == facts
+
+
+async def test_an_answer_lost_on_its_way_ends_the_export_and_the_next_one_leaves_each_fact_exactly_once(
+    launcher: Any, store: Any, memory: Any, agent: str
+) -> None:
+    facts = expected()
+    async with Relay(store, held="answer", nth=5) as relay:
+        relay.release.set()
+        exports = Exports(launcher, relay, agent)
+        with pytest.raises(ProviderFailed, match="run the import again"):
+            await exports.here()
+        again = await exports.here()
+    assert (again.written, again.present) == (len(facts) - 5, 5)
+    assert await stored(memory, agent) == facts
+
+
+async def test_a_write_that_cannot_come_any_more_is_made_again_without_a_wait(
+    launcher: Any, stub: Any, memory_of_stub: Any, agent: str
+) -> None:
+    facts = expected()
+    async with Relay(stub, held="request", nth=5) as relay:
+        exports = Exports(launcher, relay, agent)
+        process = exports.begin()
+        await asyncio.wait_for(relay.reached.wait(), 240)
+        process.kill()
+        process.wait()
+        # As if all that had been a minute ago, and the request had been lost.
+        note = launcher.directory / "state" / agent / "export-sent.json"
+        left = json.loads(note.read_bytes())
+        note.write_text(json.dumps({**left, "at": left["at"] - SETTLED_SECONDS}))
+        assert note.stat().st_mode & 0o777 == 0o600
+        exports.write(agent, EXAMPLE, stub.url)
+        began = time.monotonic()
+        again = await exports.here()
+        assert time.monotonic() - began < SETTLED_SECONDS / 2
+        assert (again.written, again.present) == (len(facts) - 4, 4)
+        assert await stored(memory_of_stub, agent) == facts
+    assert not note.exists()
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"\xff", b'{"at": "soon"}'])
+async def test_a_damaged_note_of_a_write_holds_up_no_export(
+    launcher: Any, stub: Any, memory_of_stub: Any, agent: str, damage: bytes
+) -> None:
+    note = launcher.directory / "state" / agent / "export-sent.json"
+    note.parent.mkdir(parents=True, mode=0o700)
+    note.parent.parent.chmod(0o700)
+    note.write_bytes(damage)
+    assert (await Exports(launcher, stub, agent).here()).written == len(expected())
+    assert await stored(memory_of_stub, agent) == expected()
 
 
 async def test_what_was_revised_or_forgotten_since_is_not_written_again(
@@ -151,27 +243,6 @@ async def test_what_was_revised_or_forgotten_since_is_not_written_again(
         "- Tea at four", "- The dog is called Pa", "The gate code is 2222",
     ]  # fmt: skip
     assert (workspace / "MEMORY.md").stat().st_size > 0
-
-
-async def test_a_write_of_unknown_outcome_ends_the_run_and_the_next_one_looks_first(
-    launcher: Any, stub: Any, memory_of_stub: Any, agent: str
-) -> None:
-    exports, facts = Exports(launcher, stub, agent), expected()
-
-    async def lost(request: Any) -> Any:
-        if request.path.endswith("/remember") and len(stub.records) == 5:
-            await stub.remember(request)  # it is written, and the answer is lost
-            request.transport.close()
-            return web.Response()
-        return None
-
-    stub.fault = lost
-    with pytest.raises(ProviderFailed, match="run the import again"):
-        await exports.here()
-    stub.fault = None
-    again = await exports.here()
-    assert (again.written, again.present) == (len(facts) - 6, 6)
-    assert await stored(memory_of_stub, agent) == facts
 
 
 @pytest.fixture
