@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
+import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,11 @@ from gateway_host import PLUGIN, Gateway, npm
 pytestmark = pytest.mark.slow
 
 FOUND_WITHIN = 1.5
+STATUS_SECONDS = 2.0
+"""The plugin's own time-out of a status, with which every way to the sidecar begins."""
+
+SLACK_SECONDS = 3.0
+"""What a loaded machine may add to it."""
 
 
 async def test_a_search_through_the_gateway_returns_the_hits_of_the_sidecar(stage: Any) -> None:
@@ -107,6 +115,45 @@ async def test_a_dead_sidecar_is_said_at_once_and_a_new_one_is_found(stage: Any)
         assert healed["embedding"]["ok"] is True
 
 
+@contextlib.contextmanager
+def hung(stage: Any) -> Iterator[None]:
+    """The sidecar stands still: connections are taken by the system, and nothing answers."""
+    stage.sidecar.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        stage.sidecar.process.send_signal(signal.SIGCONT)
+
+
+async def test_a_sidecar_that_hangs_is_unavailable_within_the_time_outs_and_well_when_it_goes_on(
+    stage: Any,
+) -> None:
+    late = "memory sidecar unavailable: no answer in time"
+
+    async def timed(work: Any) -> Any:
+        began = time.monotonic()
+        answer = await work
+        assert time.monotonic() - began < STATUS_SECONDS + SLACK_SECONDS
+        return answer
+
+    async with stage.gateway.connected() as gateway:
+        with hung(stage):
+            ill = await timed(gateway.call("doctor.memory.status", probe=True))
+            error = await timed(gateway.error("memory.search", query="tea"))
+            tool = await timed(stage.gateway.tool("memory_search", query="tea"))
+            read = await timed(stage.gateway.tool("memory_get", path="USER.md"))
+        assert ill["embedding"] == {"ok": False, "error": late}
+        assert (error["code"], late in error["message"]) == ("UNAVAILABLE", True)
+        assert (tool["status"], tool["results"], tool["error"]) == ("error", [], late)
+        assert (read["status"], read["text"], read["error"]) == ("error", "", late)
+        secrets = (str(stage.state.parent), str(stage.workspace), "sidecar.sock", stage.sidecar.host_token)
+        assert not any(secret in str([error, ill["embedding"], tool, read]) for secret in secrets)
+        healed = await gateway.call("doctor.memory.status", probe=True)
+        assert healed["embedding"]["ok"] is True
+        found = await gateway.call("memory.search", query="tea before ten", maxResults=1)
+        assert found["results"][0]["path"] == "USER.md"
+
+
 def plain(told: str) -> str:
     """What a command says, without its boxes and line ends."""
     return " ".join(re.sub(r"[\u2500-\u25ff]", " ", told).split())
@@ -137,15 +184,20 @@ async def test_the_gateways_own_status_and_doctor_say_how_the_sidecar_is_and_fol
         assert "memory sidecar unavailable" not in doctor
         assert (own.returncode, own.stdout.splitlines()[0]) == (0, "Memory Sidecar: ready"), own.stderr
 
+    async def ill(why: str) -> None:
+        status, doctor, own = await commands(stage)
+        assert status["memoryPlugin"] == {"enabled": True, "slot": "memory-sidecar"}
+        assert f"probe for default agent is not ready: memory sidecar unavailable: {why}" in doctor
+        assert "embeddings are ready" not in doctor
+        assert (own.returncode, own.stdout) == (1, f"memory sidecar unavailable: {why}\n")
+        assert stage.sidecar.host_token not in str([status, doctor, own])
+
     await well()
+    with hung(stage):
+        await ill("no answer in time")
     stage.sidecar.process.kill()
     stage.sidecar.process.wait()
-    status, doctor, own = await commands(stage)
-    assert status["memoryPlugin"] == {"enabled": True, "slot": "memory-sidecar"}
-    assert "probe for default agent is not ready: memory sidecar unavailable: it does not answer" in doctor
-    assert "embeddings are ready" not in doctor
-    assert (own.returncode, own.stdout) == (1, "memory sidecar unavailable: it does not answer\n")
-    assert stage.sidecar.host_token not in str([status, doctor, own])
+    await ill("it does not answer")
     stage.restart_sidecar()
     await stage.sidecar.ready()
     await well()

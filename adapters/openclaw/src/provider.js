@@ -182,7 +182,7 @@ class Handle {
       const opened = await this._client.call(
         "provider.open",
         { agentId: this._agentId, purpose: this._purpose, authority: onTheWire(authority, audience) },
-        { signal: this._signal() },
+        { signal: this._signal(), timeoutMs: this._timeToOpen() },
       );
       const { lease, providerId, adapter } = opened;
       return { lease, providerId, adapter, audience, capabilities: checkedCapabilities(opened.capabilities) };
@@ -203,7 +203,7 @@ class Handle {
         sessionKey,
         ...(isConversation ? { rootSessionKey: audience.sessionKey, rootSessionId: audience.sessionId } : {}),
       },
-      { signal: this._signal() },
+      { signal: this._signal(), timeoutMs: this._timeToOpen() },
     );
     return minted.handle;
   }
@@ -218,6 +218,12 @@ class Handle {
   async _quietly(method, params) {
     const { statusMs } = this._client.settings.timeouts;
     await this._client.call(method, params, { timeoutMs: statusMs }).catch(() => {});
+  }
+
+  /** Who only wants to know how the sidecar is does not wait longer for the lease than for the answer. */
+  _timeToOpen() {
+    const { statusMs, requestMs } = this._client.settings.timeouts;
+    return this._purpose === "status" ? statusMs : requestMs;
   }
 
   _signal() {

@@ -1,7 +1,7 @@
 /** Tells the sidecar the gateway's session rows, which its verdicts on transcripts and audiences rest on. */
 
 import { present } from "./answers.js";
-import { isObject } from "./sidecar-client.js";
+import { isObject, SidecarError } from "./sidecar-client.js";
 
 /** Below the sidecar's bound of 1 MiB a body. */
 const LARGEST_BODY = 900 * 1024;
@@ -44,7 +44,7 @@ export class SessionRows {
    * @param {string} agentId
    */
   async publish(agentId) {
-    const listed = await this._list(agentId);
+    const listed = await this._listed(agentId);
     if (!Array.isArray(listed)) return;
     const rows = bounded(listed.filter(isListed).map(rowOf).filter((row) => ownerOf(row.sessionKey) === agentId));
     const told = JSON.stringify(rows);
@@ -52,6 +52,15 @@ export class SessionRows {
     if (before?.told === told && before.instance !== undefined && before.instance === this._client.instance) return;
     const { instance } = await this._client.call("session.replace", { agentId, rows });
     this._told.set(agentId, { instance, told });
+  }
+
+  /** The host's own failure may name its files, so it goes no further. @param {string} agentId */
+  async _listed(agentId) {
+    try {
+      return await this._list(agentId);
+    } catch {
+      throw new SidecarError("the gateway's session rows cannot be read", { code: "SESSION_ROWS_UNREADABLE" });
+    }
   }
 }
 

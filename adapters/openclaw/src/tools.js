@@ -83,6 +83,8 @@ async function run(parts, context, params, work) {
   } else {
     const manager = parts.manager(agentId);
     try {
+      // Whoever does not answer this in its short time is not asked for what may take longer.
+      await manager.refreshStatus();
       result = await work(manager);
     } catch (error) {
       context?.assertInvocationCurrent?.();
@@ -99,7 +101,6 @@ async function search({ verdicts }, context, manager, params, signal) {
   const query = typeof params.query === "string" ? params.query.trim() : "";
   if (query === "") throw new SidecarError("query must be a non-empty string", { code: "INVALID_REQUEST" });
   const wanted = Math.min(MOST_RESULTS, Math.max(1, Math.floor(Number(params.maxResults) || DEFAULT_RESULTS)));
-  await manager.refreshStatus();
   const status = manager.status();
   const corpora = { memory: ["memory"], sessions: ["sessions"], all: ["memory", "sessions"] };
   const asked = corpora[/** @type {keyof typeof corpora} */ (params.corpus ?? "memory")] ?? ["memory"];

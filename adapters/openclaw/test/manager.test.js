@@ -85,6 +85,37 @@ test("a sidecar that does not answer in time is given up", async () => {
   await sidecar[Symbol.asyncDispose]();
 });
 
+test("one that hangs keeps every call, tool and probe only for its own time-out, and is used again when it goes on", async () => {
+  const hung = () => new Promise(() => {});
+  const { sidecar, host, runtime } = await stage({ "manager.readFile": () => ({ status: "ok", text: "x", path: "a.md", from: 1, lines: 1 }) });
+  const shared = await acquire(runtime, "default");
+  const { answers } = sidecar;
+  sidecar.answers = new Proxy({}, { get: () => hung });
+  const late = "memory sidecar unavailable: no answer in time";
+  const timed = async (within, work) => {
+    const began = performance.now();
+    await work();
+    assert.ok(performance.now() - began < within + 2_000);
+  };
+  const { statusMs, requestMs } = sidecar.config.timeouts;
+  for (const purpose of ["default", "status", "cli"]) {
+    await timed(statusMs, async () => {
+      assert.deepEqual(await runtime.getMemorySearchManager({ agentId: "main", purpose }), { manager: null, error: late });
+    });
+  }
+  for (const [name, given] of [["memory_search", { query: "tea" }], ["memory_get", { path: "a.md" }]]) {
+    await timed(statusMs, async () => assert.equal((await host.tool(name, given)).error, late));
+  }
+  await timed(requestMs, () => assert.rejects(shared.search("tea"), { message: late }));
+  await timed(requestMs, async () => assert.deepEqual(await shared.probeEmbeddingAvailability(), { ok: false, error: late }));
+  assert.deepEqual(shared.getCachedEmbeddingAvailability(), { ok: false, error: late });
+  sidecar.answers = answers;
+  assert.equal(await acquire(runtime, "default"), shared);
+  assert.equal(shared.status().lastSyncError, undefined);
+  assert.equal((await host.tool("memory_get", { path: "a.md" })).status, "ok");
+  await sidecar[Symbol.asyncDispose]();
+});
+
 test("without a token nothing is sent", async () => {
   const sidecar = await StubSidecar.start();
   const host = new StubHost({ config: { ...sidecar.config, tokenEnv: "NO_SUCH_TOKEN_IS_SET" } });

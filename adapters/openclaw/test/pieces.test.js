@@ -113,6 +113,16 @@ test("over TCP a token of the environment is sent, and a refused one is said", a
   await sidecar[Symbol.asyncDispose]();
 });
 
+test("where both are named, the socket is used and the endpoint is not", async () => {
+  const sidecar = await StubSidecar.start();
+  const client = new SidecarClient(settingsFrom({ ...sidecar.config, endpoint: "http://127.0.0.1:9" }));
+  await client.call("manager.status", {});
+  assert.deepEqual(sidecar.methods(), ["manager.status"]);
+  await sidecar.stop();
+  await assert.rejects(client.call("manager.status", {}), { message: "memory sidecar unavailable: it does not answer" });
+  await sidecar[Symbol.asyncDispose]();
+});
+
 test("the tools cite, bound and warn", async () => {
   const sidecar = await StubSidecar.start({
     "manager.status": () => ({ status: { ...STATUS, sources: ["memory"] } }),

@@ -6,6 +6,8 @@ import { StubHost } from "./stub-host.js";
 
 const OPERATOR = { kind: "operator", scopes: ["operator.read"], connId: "c1" };
 const SESSION = { kind: "session", sessionKey: "agent:main:main", sandboxed: false, sessionId: "s" };
+/** What a loaded machine may add to a deadline. */
+const SLACK_MS = 2_000;
 const FOUND = { reference: { providerId: "memory-sidecar", id: "MEMORY.md" }, excerpt: "tea", score: 1 };
 
 async function stage(answers, more = {}) {
@@ -118,6 +120,79 @@ test("the caller's signal cancels what is in flight", async () => {
   caller.abort(new Error("gone"));
   await assert.rejects(searching, /gone/);
   await provider.close();
+  await done();
+});
+
+test("a caller that has given up already is asked nothing for", async () => {
+  const { sidecar, open, done } = await stage();
+  const caller = new AbortController();
+  const { provider } = await open(OPERATOR, { signal: caller.signal });
+  caller.abort(new Error("gone"));
+  const asked = sidecar.calls.length;
+  for (const call of [
+    () => provider.search({ query: "tea" }),
+    () => provider.get({ reference: FOUND.reference }),
+    () => provider.candidates({ kind: "trigger" }),
+    () => provider.health(),
+    () => provider.refresh(),
+    () => open(OPERATOR, { signal: caller.signal }),
+  ]) {
+    await assert.rejects(call, /gone/);
+  }
+  assert.equal(sidecar.calls.length, asked);
+  await provider.close();
+  assert.equal(sidecar.methods().at(-1), "provider.close");
+  await done();
+});
+
+test("the caller is asked whether it is current before each request and after each answer", async () => {
+  const order = [];
+  const said = (method, payload) => () => {
+    order.push(method);
+    return payload;
+  };
+  const { host, done } = await stage({
+    "provider.search": said("provider.search", { hits: [FOUND] }),
+    "provider.get": said("provider.get", { status: "not_found" }),
+    "provider.candidates": said("provider.candidates", { hits: [] }),
+    "provider.health": said("provider.health", { status: "ready" }),
+    "provider.refresh": said("provider.refresh", {}),
+  });
+  const context = { authority: OPERATOR, assertCurrent: () => order.push("current") };
+  const { provider } = await host.capability.providerRuntime.open({ agentId: "main", context });
+  for (const [method, call] of [
+    ["provider.search", () => provider.search({ query: "tea" })],
+    ["provider.get", () => provider.get({ reference: FOUND.reference })],
+    ["provider.candidates", () => provider.candidates({ kind: "trigger" })],
+    ["provider.health", () => provider.health()],
+    ["provider.refresh", () => provider.refresh()],
+  ]) {
+    order.length = 0;
+    await call();
+    assert.deepEqual(order, ["current", method, "current"]);
+  }
+  await provider.close();
+  await done();
+});
+
+test("a sidecar that hangs: nothing opens, health is unavailable in its time, and all is well when it goes on", async () => {
+  const { sidecar, host, open, done } = await stage({ "provider.health": () => ({ status: "ready" }) });
+  const { provider } = await open();
+  const { answers } = sidecar;
+  sidecar.answers = new Proxy({}, { get: () => () => new Promise(() => {}) });
+  const late = "memory sidecar unavailable: no answer in time";
+  const timed = async (work) => {
+    const began = performance.now();
+    await work();
+    assert.ok(performance.now() - began < sidecar.config.timeouts.statusMs + SLACK_MS);
+  };
+  await timed(async () => assert.deepEqual(await provider.health(), { status: "unavailable", message: late }));
+  const context = { authority: { kind: "host", operation: "status" }, assertCurrent() {} };
+  await timed(async () => assert.deepEqual(await host.open({ context, purpose: "status" }), { provider: null, error: late }));
+  await assert.rejects(provider.search({ query: "tea" }), { message: late });
+  sidecar.answers = answers;
+  assert.deepEqual(await provider.health(), { status: "ready" });
+  assert.equal((await provider.search({ query: "tea" })).hits.length, 1);
   await done();
 });
 

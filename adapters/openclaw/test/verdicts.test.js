@@ -129,3 +129,16 @@ test("paths keep their class; a file read elsewhere is trusted no more than its 
   }
   await sidecar[Symbol.asyncDispose]();
 });
+
+test("what the host says where its session rows cannot be read reaches nobody, and transcripts are withheld", async () => {
+  const { sidecar, host, runtime } = await stage({ "manager.authorize": admitOwn }, () => {
+    throw new Error("ENOENT: /home/owner/.openclaw/sessions.db");
+  });
+  assert.deepEqual(await runtime.authorizeSearchHits(ASKED), HITS.slice(0, 1));
+  const authority = { kind: "session", sessionKey: "agent:main:main", sandboxed: false };
+  await assert.rejects(host.open({ context: { authority, assertCurrent() {} } }), {
+    message: "the gateway's session rows cannot be read",
+  });
+  assert.deepEqual(sidecar.methods(), []);
+  await sidecar[Symbol.asyncDispose]();
+});
