@@ -56,7 +56,7 @@ class SentWrite:
             raise StateError(f"{self._path}: {error.strerror}") from error
 
     def left(self) -> Sent | None:
-        """What an earlier import sent without an answer. A damaged note is none: nothing was sent after it."""
+        """What an earlier import sent without an answer. Nothing was sent after a damaged note."""
         with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return msgspec.json.decode(self._path.read_bytes(), type=Sent)
         return None

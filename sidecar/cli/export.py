@@ -30,7 +30,7 @@ def export(ctx: click.Context, target: str, dry_run: bool, as_json: bool) -> int
     """
     loaded = loaded_of(ctx)
     runtime: Any = importlib.import_module("sidecar.runtime")
-    with progress_bar() as progress:
+    with progress_bar("exporting") as progress:
         done = asyncio.run(runtime.export(loaded, chosen_agent(loaded), only_look=dry_run, progress=progress))
     if as_json:
         print_json(

@@ -51,7 +51,7 @@ def index(ctx: click.Context, rebuild: bool, purge: bool) -> int:
 
 
 async def _index(loaded: Loaded, *, rebuild: bool, purge: bool) -> Sequence[Mapping[str, object]]:
-    with progress_bar() as progress:
+    with progress_bar("indexing") as progress:
         async with running_service(loaded) as service:
             if service is not None:
                 wanted = {"rebuild": rebuild, "purge": purge}
@@ -83,8 +83,8 @@ async def watched(
 
 
 @contextmanager
-def progress_bar() -> Iterator[Progress]:
-    """A callback `(done, total)` that draws a bar on a terminal and nothing elsewhere."""
+def progress_bar(doing: str) -> Iterator[Progress]:
+    """A callback `(done, total)` that draws a bar named `doing` on a terminal and nothing elsewhere."""
     if not sys.stderr.isatty():
         yield _silent
         return
@@ -92,9 +92,9 @@ def progress_bar() -> Iterator[Progress]:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
-    columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("indexing", total=None)
+        task = bar.add_task(doing, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 

@@ -97,6 +97,10 @@ class RealServer:
             self._process.wait(timeout=30)
             self._process = None
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def pause(self) -> None:
         """Let it hang: connections are taken by the system, and nothing answers."""
         assert self._process is not None

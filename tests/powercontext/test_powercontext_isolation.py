@@ -23,15 +23,11 @@ def canary(agent: str, project: str | None) -> str:
 @pytest.fixture
 async def crowded(store: Any, memory: Any, launcher: Any) -> AsyncIterator[Any]:
     """A service for twenty agents of one store, each with a canary, and one in each of five projects."""
-    door = asyncio.Semaphore(AT_ONCE)
-
-    async def remember(agent: str, project: str | None) -> None:
+    # One after another: the server refuses scopes that are made at the same time.
+    for agent, project in PARTITIONS:
         name = f"openclaw:agent:{agent}" + (f":project:{project}" if project else "")
-        async with door:
-            await memory.make_scope(name)
-            await memory.remember(name, canary(agent, project))
-
-    await asyncio.gather(*(remember(*partition) for partition in PARTITIONS))
+        await memory.make_scope(name)
+        await memory.remember(name, canary(agent, project))
     path = launcher.directory / "config.toml"
     path.write_text(
         "".join(

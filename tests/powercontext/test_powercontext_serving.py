@@ -14,6 +14,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 MAIN, OTHER, HASTY = "openclaw:agent:main", "openclaw:agent:other", "openclaw:agent:hasty"
+BOILER = "The boiler was serviced in May"
 SEARCH_SECONDS = 1.2
 SLACK = 3.0
 """What a loaded machine may add to a deadline of the service as a client measures it."""
@@ -40,7 +41,7 @@ def serve(launcher: Any, server: Any, *, token: str | None = None) -> Any:
 
 @pytest.fixture(scope="module")
 def service(shared_launcher: Any, real_server: Any) -> Iterator[Any]:
-    """The service over the server that no test disturbs."""
+    """The service over the server, for the tests that leave it alone."""
     started = serve(shared_launcher, real_server)
     yield started
     assert started.stop() == 0
@@ -54,17 +55,12 @@ async def written(real_server: Any) -> AsyncIterator[Any]:
         yield AgentMemory(real_server.url, real_server.token, session)
 
 
-@pytest.fixture(scope="module")
-def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A server that the tests of this file may stop, kill and hold up."""
-    from real_server import RealServer
-
-    server = RealServer(tmp_path_factory.mktemp("disturbed"))
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop(signal.SIGKILL)
+@pytest.fixture
+def own_server(real_server: Any) -> Iterator[Any]:
+    """The server, to be stopped, killed and held up; it runs again after each test."""
+    yield real_server
+    if not real_server.is_running:
+        real_server.start()
 
 
 @pytest.fixture
@@ -76,8 +72,8 @@ async def disturbed(own_server: Any, launcher: Any) -> AsyncIterator[Any]:
     async with aiohttp.ClientSession() as session:
         memory = AgentMemory(own_server.url, own_server.token, session)
         for agent in (HASTY, MAIN):
-            if not await memory.listed(agent):
-                await memory.remember(agent, "The boiler was serviced in May")
+            if BOILER not in await memory.listed(agent):
+                await memory.remember(agent, BOILER)
     yield service
     assert service.stop() == 0
 
@@ -89,7 +85,7 @@ async def answer(service: Any, agent: str = "hasty") -> tuple[str, float]:
     status, frame = await service.post("/rpc/memory.search", params)
     took = time.monotonic() - began
     if status == 200:
-        assert [hit["excerpt"] for hit in frame["payload"]["hits"]] == ["The boiler was serviced in May"]
+        assert [hit["excerpt"] for hit in frame["payload"]["hits"]] == [BOILER]
         return "found", took
     assert (status, frame["error"]["code"]) == (503, "UNAVAILABLE"), frame
     return frame["error"]["details"]["code"], took
