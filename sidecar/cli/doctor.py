@@ -65,7 +65,7 @@ def examine(loaded: Loaded) -> Iterator[Finding]:
     yield from check_state(loaded, home=home)
     yield from check_service(loaded)
     yield from check_limits()
-    yield from check_watch(loaded, home=home)
+    yield from check_watch(loaded)
     yield from check_embeddings(loaded, os.environ)
     yield from check_tokens(loaded, os.environ)
     yield from check_port(loaded.settings)

@@ -19,6 +19,7 @@ from sidecar.embedding.guarded import GuardedEmbedder
 from sidecar.index.agent_index import AgentIndex
 from sidecar.index.view import View
 from sidecar.service.filling import VectorFiller
+from sidecar.text.counting import counted
 
 Vector = NDArray[np.float32]
 
@@ -165,7 +166,7 @@ class Embeddings:
         if self._filler is None:
             return ()
         waiting = self._pending(self._filler.refused)
-        return (f"{waiting} passages cannot be found by meaning yet",) if waiting else ()
+        return (f"{counted(waiting, 'passage')} cannot be found by meaning yet",) if waiting else ()
 
     def _pending(self, without: Collection[bytes]) -> int:
         if self._index.model is None:

@@ -35,6 +35,7 @@ from sidecar.service.offload import Offload
 from sidecar.service.session_search import SessionSearch, Visible
 from sidecar.service.shelf import Shelf
 from sidecar.service.walks import Rest
+from sidecar.text.counting import changed
 from sidecar.text.terms import QueryTerm, query_terms
 
 MOST_QUERY_CHARACTERS = 8192
@@ -221,7 +222,7 @@ class SearchService:
         elif seen.dropped:
             self._indexer.look_again(seen.dropped)
         if seen.dropped:
-            return [f"{len(seen.dropped)} files changed since they were indexed; their hits were left out"]
+            return [changed(len(seen.dropped), "file", "after being indexed")]
         return ["files came or went; they are being indexed"] if seen.moved else []
 
     def _walk(

@@ -22,6 +22,7 @@ from sidecar.service.offload import Offload
 from sidecar.service.search import SearchService
 from sidecar.service.shelf import Shelf
 from sidecar.text.annotations import normalise_project_key
+from sidecar.text.counting import counted
 from sidecar.text.globs import exactly
 
 PAGE = 50
@@ -63,7 +64,7 @@ class WhyService:
         if entry is None or lines is None:
             return await self._not_indexed_yet(asked)
         if asked.line is not None and asked.line > len(lines):
-            reason = f"the note has {len(lines)} lines"
+            reason = f"the note has {counted(len(lines), 'line')}"
             return _verdict(asked, "no-such-line", reason, "correct the line")
         hidden = _hidden(asked, entry)
         return hidden or await self._ranked(asked)

@@ -109,7 +109,7 @@ def test_a_state_directory_that_is_open_to_others_or_inside_memory_is_found(run:
     code, found = findings(run, home)
     assert code == 2
     assert ("state", "warning", f"chmod -R go= {state}") in bad(found)
-    assert ("tokens", "error", "chmod 600 the file") in bad(found)
+    assert ("tokens", "error", f"chmod 600 {state / 'host.token'}") in bad(found)
     result = run("doctor", "--json", "--workspace", "ws", "--state-dir", "ws/state", "--port", "0")
     assert ("state", "error", "pass a --state-dir outside of it") in bad(
         json.loads(result.stdout)["findings"]
