@@ -34,7 +34,7 @@ def _search_mode(status: Mapping[str, object]) -> str:
 
 
 def staleness(agent_id: str, found: FileHits) -> dict[str, object]:
-    """`stale`, `warning` and `action` where the index is behind; the warning alone where the query was cut."""
+    """`stale`, `warning`, `action` where the index is behind; the warning alone where the query was cut."""
     notices = [f"{notice[:1].upper()}{notice[1:]}." for notice in found.notices]
     if found.stale is None:
         return {"warning": " ".join(notices)} if notices else {}
