@@ -91,6 +91,7 @@ class AgentRuntime:
         )
         hits = HitMaker(settings.provider_id, recorded_origin)
         search = self._search_over(settings, hits, corpus, offload)
+        self.legs = search.legs
         candidates = CandidateService(
             index=index, indexer=self.indexer, shelf=shelf, hits=hits, offload=offload
         )

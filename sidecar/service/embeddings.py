@@ -142,6 +142,11 @@ class Embeddings:
         failing = (f"embeddings are failing: {reason}",) if reason is not None else ()
         return (*failing, *self._waiting())
 
+    @property
+    def waiting(self) -> int:
+        """How many passages have no vector yet; none where search is by words alone."""
+        return self._pending(()) if self._filler is not None else 0
+
     def details(self) -> dict[str, object]:
         """For status: counts and the circuit, without addresses or keys."""
         if self._embedder is None or self._filler is None:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from sidecar.domain.errors import InvalidRequest, ProviderFailed, SidecarError
+from sidecar.domain.requests import request_id
 from sidecar.wire.rules import Params
 
 INVALID_ID = "invalid"
@@ -135,13 +136,18 @@ def failure(frame_id: str, error: SidecarError) -> bytes:
 
 
 def error_object(error: SidecarError) -> dict[str, object]:
-    """The error shape of every answer (spec §4). An error that is not for callers becomes one sentence."""
+    """The error shape of every answer (spec §4). An error that is not for callers becomes one sentence.
+
+    What failed inside carries `details.requestId`, by which the log names it.
+    """
     if not error.on_wire:
         error = ProviderFailed(INTERNAL)
     out: dict[str, object] = {"code": error.code, "message": error.message}
     details = dict(error.details)
     if error.details_code is not None:
         details = {"code": error.details_code, **details}
+    if error.details_code == ProviderFailed.details_code and (current := request_id()) is not None:
+        details["requestId"] = current
     if details:
         out["details"] = details
     if error.retryable:
