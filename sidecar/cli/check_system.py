@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import errno
+import http.client
 import os
 import resource
 import shlex
 import socket
 import sys
 from collections.abc import Iterator, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -30,6 +32,7 @@ from sidecar.settings.tokens import client_secret, generated_tokens, token_fault
 from sidecar.text.counting import counted
 
 LEAST_OPEN_FILES = 256
+_HEALTH_SECONDS = 2.0
 
 _WATCH_LIMITS = ("/proc/sys/fs/inotify/max_user_watches", "/proc/sys/user/max_inotify_watches")
 
@@ -236,9 +239,27 @@ def check_port(settings: Settings) -> Iterator[Finding]:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as failure:
-        if failure.errno == errno.EADDRINUSE:
+        if failure.errno == errno.EADDRINUSE and _is_sidecar(str(address[0]), settings.port):
+            yield error(
+                check, f"{where} is held by a memory-sidecar with another state directory, or a deleted one",
+                "pass the flags that it was started with, or end it and start it again",
+            )  # fmt: skip
+        elif failure.errno == errno.EADDRINUSE:
             yield error(check, f"{where} is held by another program", "stop it or pass another --port")
         else:
             yield error(check, f"{where} cannot be used: {failure.strerror}", "pass another --host or --port")
         return
     yield fine(check, f"{where} is free")
+
+
+def _is_sidecar(address: str, port: int) -> bool:
+    """Whether the program that holds a port answers as this one does. No token is shown to it."""
+    connection = http.client.HTTPConnection(address, port, timeout=_HEALTH_SECONDS)
+    try:
+        connection.request("GET", "/healthz")
+        answer = connection.getresponse()
+        return answer.status == HTTPStatus.OK and answer.read(64) == b'{"status":"live"}'
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

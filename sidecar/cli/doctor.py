@@ -40,7 +40,7 @@ def doctor(ctx: click.Context, as_json: bool) -> int:
     try:
         loaded = loaded_of(ctx, require_workspace=False)
     except SettingsError as refusal:
-        findings = [error("configuration", refusal.message, "correct it")]
+        findings = [error("configuration", refusal.message, "correct what the line names, and ask again")]
     else:
         findings = list(examine(loaded))
     level = worst(findings)

@@ -136,6 +136,15 @@ def test_the_port_is_free_ours_or_somebody_elses(run: Run, home: Path, desk: Any
     assert findings(run, home, port=str(taken))[1][-1]["message"] == f"127.0.0.1:{taken} is free"
 
 
+def test_a_service_whose_state_directory_was_deleted_is_told_from_a_foreign_program(
+    run: Run, home: Path, desk: Any
+) -> None:
+    shutil.rmtree(desk.state)
+    code, found = findings(run, home, port=str(desk.port))
+    action = "pass the flags that it was started with, or end it and start it again"
+    assert (code, bad(found)) == (2, [("port", "error", action)])
+
+
 def test_the_bundled_model_is_loaded_and_an_endpoints_missing_key_is_found(run: Run, home: Path) -> None:
     assert findings(run, home, "[embeddings]\nprovider = 'local'\n")[0] == 0
     remote = (
