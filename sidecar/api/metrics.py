@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from sidecar.api.counters import Counters
-from sidecar.service.timings import BOUNDS, Times
+from sidecar.service.timings import BOUNDS, Leg, Times
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -30,7 +30,7 @@ class AgentFigures(msgspec.Struct, frozen=True, kw_only=True):
     watching: Literal["events", "polling"]
     lag_seconds: float = 0.0
     unembedded: int = 0
-    legs: Mapping[str, Times] = {}
+    legs: Mapping[Leg, Times] = {}
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
