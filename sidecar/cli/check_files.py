@@ -56,7 +56,9 @@ def check_transcripts(loaded: Loaded) -> Iterator[Finding]:
 
 def _named_by(loaded: Loaded, agent: AgentSettings) -> str:
     origin = loaded.origins.get(f"agents.{agent.id}.workspace", "default")
-    return "--workspace" if origin == "default" else f"the workspace in {origin}"
+    if origin == str(loaded.config_file):
+        return f"the workspace in {origin}"
+    return "--workspace" if origin == "default" else origin
 
 
 def _check_notes(check: str, agent: AgentSettings, place: Path, *, home: Path) -> Iterator[Finding]:

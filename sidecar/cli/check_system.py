@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from sidecar.cli.check_files import corpus_of
 from sidecar.cli.finding import Finding, error, fine, warning
-from sidecar.domain.errors import SidecarError
+from sidecar.domain.errors import EmbeddingFailed, SidecarError
 from sidecar.settings.load import Loaded
 from sidecar.settings.model import (
     AgentSettings,
@@ -149,7 +149,8 @@ def _check_remote(check: str, settings: EmbeddingSettings, environ: Mapping[str,
     try:
         return asyncio.run(asked())
     except SidecarError as failure:
-        return error(check, failure.message, "start the endpoint, or correct [embeddings]")
+        advice = failure.advice if isinstance(failure, EmbeddingFailed) else None
+        return error(check, failure.message, advice or "start the endpoint, or correct [embeddings]")
 
 
 def check_tokens(loaded: Loaded, environ: Mapping[str, str]) -> Iterator[Finding]:
