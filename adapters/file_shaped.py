@@ -158,7 +158,9 @@ class FileShapedManager:
         self._enter()
         # A source without an index gives nothing, whatever the legs were made of.
         hits = [hit for hit in result.hits if options.sources is None or hit.source in options.sources]
-        return FileHits(hits=self._raw(hits), stale="; ".join(result.partial) or None)
+        return FileHits(
+            hits=self._raw(hits), stale="; ".join(result.partial) or None, notices=tuple(result.notices)
+        )
 
     async def _search(self, request: SearchRequest, floor: Floor, options: FileSearch) -> SearchResult:
         return await self._services.search.search(request, floor, transcripts=options.transcripts)

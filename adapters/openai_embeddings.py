@@ -114,12 +114,17 @@ class OpenAiEmbeddings:
                 body = await _bounded(response, MOST_BYTES)
         except TimeoutError as error:
             raise EmbeddingFailed(
-                f"the embedding endpoint did not answer within {self._timeout_seconds:g} s", answered=True
+                f"the embedding endpoint did not answer within {self._timeout_seconds:g} s",
+                answered=True,
+                advice="raise embeddings.timeout_seconds, or see why the endpoint is slow",
             ) from error
         except aiohttp.ClientPayloadError as error:
             raise EmbeddingFailed("the embedding endpoint broke off its answer", answered=True) from error
         except aiohttp.ClientSSLError as error:
-            raise EmbeddingFailed("no secure connection to the embedding endpoint can be made") from error
+            raise EmbeddingFailed(
+                "no secure connection to the embedding endpoint can be made",
+                advice="correct the endpoint's certificate, or embeddings.base_url",
+            ) from error
         except aiohttp.ClientConnectorError as error:
             # The system's own words for the number: those of the exception name the address.
             number = error.os_error.errno or 0
@@ -156,8 +161,25 @@ def _refused(status: int, headers: Mapping[str, str], body: bytes) -> NoReturn:
     else:
         what, lasting = f"refuses the request ({status})", False
     raise EmbeddingFailed(
-        f"the embedding endpoint {what}", lasting=lasting, answered=True, retry_after_ms=wait
+        f"the embedding endpoint {what}",
+        lasting=lasting,
+        answered=True,
+        advice=_advice(status, lasting=lasting),
+        retry_after_ms=wait,
     )
+
+
+def _advice(status: int, *, lasting: bool) -> str:
+    """The one thing to do about a refusal."""
+    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return "correct the key in the variable that embeddings.api_key_env names"
+    if status == HTTPStatus.PAYMENT_REQUIRED or (status == HTTPStatus.TOO_MANY_REQUESTS and lasting):
+        return 'renew the quota of the key, or set embeddings.provider = "local"'
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        return "wait: it is asked again, more seldom"
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return "read the log of the endpoint, and start it again"
+    return "correct embeddings.base_url or embeddings.model"
 
 
 def _retry_after_ms(value: str | None) -> int | None:

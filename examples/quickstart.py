@@ -8,6 +8,7 @@ The service goes on running in the foreground; Ctrl-C ends it.
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import socket
 import subprocess
@@ -43,7 +44,11 @@ def main() -> int:
     for params in ({"query": question, "maxResults": 1}, {"version": 2, "query": question, "maxResults": 1}):
         print(f"\nPOST {url}/rpc/memory.search {json.dumps(params)}")
         print(json.dumps(ask(url, token, params), indent=2, ensure_ascii=False), flush=True)
-    print("\nThe service goes on running. Ctrl-C ends it.", flush=True)
+    program = Path(sys.executable).with_name("memory-sidecar")
+    named = f"--workspace {shlex.quote(str(workspace))}"
+    print(f"\nThe service goes on running; Ctrl-C ends it. From another terminal, in this folder:\n"
+          f"  {shlex.quote(str(program))} search {named} {shlex.quote(question)}\n"
+          f"  {shlex.quote(str(program))} token {named}    # signs you in at {url}/", flush=True)  # fmt: skip
     return service.wait()
 
 

@@ -16,6 +16,7 @@ from typing import TextIO
 import msgspec
 
 from sidecar.domain.errors import SidecarError
+from sidecar.domain.requests import request_id
 
 MASK = "********"
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -76,6 +77,9 @@ def fields(record: logging.LogRecord) -> dict[str, object]:
     for key in found:
         if _PRIVATE.search(key):
             found[key] = MASK
+    current = request_id()
+    if current is not None:
+        found.setdefault("request_id", current)
     if record.exc_info and record.exc_info[1] is not None:
         error = record.exc_info[1]
         found["error"] = describe(error)

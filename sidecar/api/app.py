@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import uuid
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
@@ -33,6 +34,7 @@ from sidecar.domain.errors import (
     SidecarError,
     UnsupportedMedia,
 )
+from sidecar.domain.requests import begin_request
 from sidecar.policy.access import ADMIN_SCOPE
 from sidecar.policy.roster import sees_every_agent
 from sidecar.wire import frames
@@ -42,6 +44,7 @@ log = logging.getLogger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Readiness = Callable[[Principal], tuple[bool, dict[str, object]]]
+REQUEST_ID = "X-Request-Id"
 COUNTERS = web.AppKey("counters", Counters)
 _REASONS: dict[type[SidecarError], str] = {
     RouteNotFound: "path",
@@ -74,7 +77,7 @@ def build_app(
             keep(request)
         return await handler(request)
 
-    app = web.Application(middlewares=[_errors, admit])
+    app = web.Application(middlewares=[_named, _errors, admit])
     app[COUNTERS] = door.counters
     assets = Assets()
     app.router.add_get(PAGE_PATH, assets.page)
@@ -104,6 +107,17 @@ def _metrics_route(door: Door, figures: Callable[[], Figures]) -> Handler:
         return web.Response(body=exposition.render(now), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
 
     return metrics
+
+
+@web.middleware
+async def _named(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Every request has a name, which its answer and its log lines carry."""
+    name = secrets.token_hex(6)
+    begin_request(name)
+    response = await handler(request)
+    if not response.prepared:
+        response.headers[REQUEST_ID] = name
+    return response
 
 
 @web.middleware

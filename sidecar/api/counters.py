@@ -7,7 +7,6 @@ are fixed words of ours, so that the tables stay small whatever is asked.
 from __future__ import annotations
 
 import asyncio
-import bisect
 import logging
 import time
 from collections import Counter
@@ -15,25 +14,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sidecar.domain.errors import SidecarError
+from sidecar.service.timings import Times
 
 log = logging.getLogger(__name__)
 
-BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Upper bounds of the buckets of times, in seconds; one more bucket takes the rest."""
 UNKNOWN_METHOD = "unknown"
-
-
-class Times:
-    """A histogram of seconds."""
-
-    def __init__(self) -> None:
-        self.buckets = [0] * (len(BOUNDS) + 1)
-        self.total = 0.0
-
-    def add(self, seconds: float) -> None:
-        """Count one time."""
-        self.buckets[bisect.bisect_left(BOUNDS, seconds)] += 1
-        self.total += seconds
 
 
 class Counters:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal
 
@@ -10,10 +11,12 @@ import msgspec
 
 from sidecar.api.counters import UNKNOWN_METHOD, Counters
 from sidecar.domain.authority import Bearer, CallerContext, Principal
-from sidecar.domain.errors import Forbidden, InvalidRequest, Overloaded, SidecarError
+from sidecar.domain.errors import Forbidden, InvalidRequest, Overloaded, ProviderFailed, SidecarError
 from sidecar.policy.access import READ_SCOPE, Deny, has_scope
 from sidecar.service.audit import Audit
 from sidecar.wire.rules import Params
+
+log = logging.getLogger(__name__)
 
 Payload = dict[str, object]
 
@@ -90,6 +93,10 @@ class Dispatcher:
             except SidecarError as error:
                 if error.is_refusal:
                     self._record(method, call, error)
+                elif error.details_code == ProviderFailed.details_code:
+                    # So that `details.requestId` leads to a line. No message: it may quote what was asked.
+                    cause = type(error.__cause__ or error).__name__
+                    log.warning("call failed", extra={"method": method, "error": cause})
                 raise
             return payload if entry.role != "host" else {**payload, "instance": self._instance}
 

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from sidecar.adapters.file_shaped import FileShapedRuntime
 from sidecar.api.dispatch import Call, Method, Payload
+from sidecar.domain.authority import Authority
 from sidecar.domain.errors import (
     AccessDenied,
     CapabilityUnsupported,
@@ -59,8 +60,8 @@ class ServedAgent(Protocol):
         """Notes behind a path, in order of their paths; None where the provider has no files."""
         ...
 
-    async def why(self, asked: WhyRequest) -> Why | None:
-        """The verdict on a line; None where the provider has no files."""
+    async def why(self, asked: WhyRequest, authority: Authority) -> Why | None:
+        """The verdict on a line, as this caller may see it; None where the provider has no files."""
         ...
 
     async def refresh(self, *, rebuild: bool, purge: bool) -> dict[str, object]:
@@ -161,10 +162,10 @@ class MemoryMethods:
         return {"agentId": agent_id, **encode.notes(found, asked.limit)}
 
     async def why(self, call: Call) -> Payload:
-        """`sidecar.why`: why a line of a note is found by a query, or is not."""
+        """`sidecar.why`: why a line of a note or transcript is found by a query, or is not."""
         asked = params.why(call.params)
         agent_id, agent = self._readable(call, asked.agent, "why")
-        found = await agent.why(asked.request)
+        found = await agent.why(asked.request, call.context.authority)
         if found is None:
             raise CapabilityUnsupported("memory provider does not explain its notes")
         call.context.assert_current()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from sidecar.api.counters import BOUNDS, Counters
+from sidecar.api.counters import Counters
+from sidecar.service.timings import BOUNDS, Leg, Times
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -18,12 +19,18 @@ _PREFIX = "memory_sidecar_"
 
 
 class AgentFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """How one agent's index stands. `on_disk` None: the first scan is still running."""
+    """How one agent's index stands. `on_disk` None: the first scan is still running.
+
+    `lag_seconds` is how long changes have been waiting, `unembedded` counts passages without a vector.
+    """
 
     on_disk: int | None
     indexed: int
     pending: int
     watching: Literal["events", "polling"]
+    lag_seconds: float = 0.0
+    unembedded: int = 0
+    legs: Mapping[Leg, Times] = {}
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +45,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     longest_stall: float
     allowed: int = 0
     denied: dict[str, int] = {}
+    embedding_failures: int = 0
+    embeddings_off: bool = False
 
 
 class Exposition:
@@ -76,18 +85,29 @@ class Exposition:
             calls.add_metric([method, outcome], count)
         yield calls
         times = HistogramMetricFamily(f"{_PREFIX}call_seconds", "How long calls took", labels=["method"])
-        bounds = [*(str(bound) for bound in BOUNDS), "+Inf"]
         for method, taken in sorted(self._counters.times.items()):
-            buckets = list(zip(bounds, map(float, accumulate(taken.buckets)), strict=True))
-            times.add_metric([method], buckets, taken.total)
+            times.add_metric([method], _buckets(taken), taken.total)
         yield times
         if self._figures is not None:
             yield from _gauges(self._figures)
 
 
-def _gauges(figures: Figures) -> Iterator[Metric]:
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+def _buckets(taken: Times) -> list[tuple[str, float]]:
+    bounds = [*(str(bound) for bound in BOUNDS), "+Inf"]
+    return list(zip(bounds, map(float, accumulate(taken.buckets)), strict=True))
 
+
+def _gauges(figures: Figures) -> Iterator[Metric]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+    yield CounterMetricFamily(
+        f"{_PREFIX}embedding_failures", "Requests for vectors that failed", figures.embedding_failures
+    )
+    yield GaugeMetricFamily(
+        f"{_PREFIX}embeddings_failing",
+        "1 while searches do without vectors since these fail",
+        float(figures.embeddings_off),
+    )
     yield GaugeMetricFamily(f"{_PREFIX}calls_in_work", "Calls in work now", figures.in_work)
     yield CounterMetricFamily(
         f"{_PREFIX}loop_stalls", "Times that the event loop stood still for over 50 ms", figures.stalls
@@ -106,7 +126,22 @@ def _gauges(figures: Figures) -> Iterator[Metric]:
     polling = GaugeMetricFamily(
         f"{_PREFIX}watch_polling", "1 while changes are found by polling alone", labels=["agent"]
     )
+    lag = GaugeMetricFamily(
+        f"{_PREFIX}index_lag_seconds", "How long changes have been waiting to be indexed", labels=["agent"]
+    )
+    unembedded = GaugeMetricFamily(
+        f"{_PREFIX}passages_waiting", "Passages that have no vector yet", labels=["agent"]
+    )
+    legs = HistogramMetricFamily(
+        f"{_PREFIX}leg_seconds",
+        "How long the parts of a search took: embedding, words, meaning, transcripts",
+        labels=["agent", "leg"],
+    )
     for agent_id, agent in sorted(figures.agents.items()):
+        lag.add_metric([agent_id], agent.lag_seconds)
+        unembedded.add_metric([agent_id], agent.unembedded)
+        for leg, taken in sorted(agent.legs.items()):
+            legs.add_metric([agent_id, leg], _buckets(taken), taken.total)
         if agent.on_disk is not None:
             files.add_metric([agent_id, "on_disk"], agent.on_disk)
         files.add_metric([agent_id, "indexed"], agent.indexed)
@@ -114,3 +149,6 @@ def _gauges(figures: Figures) -> Iterator[Metric]:
         polling.add_metric([agent_id], float(agent.watching == "polling"))
     yield files
     yield polling
+    yield lag
+    yield unembedded
+    yield legs

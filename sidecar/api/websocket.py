@@ -31,6 +31,7 @@ from sidecar.domain.errors import (
     SidecarError,
     Unauthenticated,
 )
+from sidecar.domain.requests import begin_request
 from sidecar.wire import frames, javascript, rules
 
 log = logging.getLogger(__name__)
@@ -307,6 +308,7 @@ class _Connection:
         await self._send(body)
 
     async def _outcome(self, frame: frames.RequestFrame, call: Call) -> bytes:
+        begin_request(secrets.token_hex(6))
         try:
             return frames.response(frame.id, await self._dispatcher.call(frame.method, call))
         except asyncio.CancelledError:

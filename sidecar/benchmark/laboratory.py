@@ -29,6 +29,7 @@ from sidecar.service.hits import HitMaker
 from sidecar.service.legs import weigh, weighted_words
 from sidecar.service.note_search import NoteSearch
 from sidecar.service.shelf import Shelf
+from sidecar.service.timings import LegTimes
 from sidecar.text.terms import QueryTerm, query_terms
 
 Terms = Callable[[str], list[QueryTerm]]
@@ -56,7 +57,7 @@ class Laboratory:
                 blocks = {block.hash: block.text for each in documents for block in each.blocks}
                 vectors = dict(zip(blocks, embedder.embed(list(blocks.values())), strict=True))
                 await index.apply(documents, vectors=vectors)
-                search = NoteSearch(hits=HitMaker("laboratory"), shelf=Shelf(corpus))
+                search = NoteSearch(hits=HitMaker("laboratory"), shelf=Shelf(corpus), legs=LegTimes())
                 yield cls(index.view(), search, embedder)
             finally:
                 await index.close()

@@ -51,7 +51,9 @@ class OneLineErrors(click.Group):
             note(f"memory-sidecar: {error.format_message()}")
             code = FAILED
         except SidecarError as error:
-            note(f"memory-sidecar: {error.message}")
+            named = error.details.get("requestId")
+            logged = "" if named is None else f" (request_id {named} in the log of the service)"
+            note(f"memory-sidecar: {error.message}{logged}")
             code = FAILED
         except click.Abort:
             code = INTERRUPTED

@@ -38,9 +38,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 @shared
 @click.pass_context
 def check(ctx: click.Context, file: Path, as_json: bool, no_record: bool) -> int:
-    """Ask your own questions and hold the answers against the notes you expect.
+    """Ask your own questions, and say what changed.
 
-    Says what changed since the last time. Exits 0 when every question finds its note, 1 when one does not.
+    Holds the answers against the notes you expect, and against those of the last time. Exits 0 when every
+    question finds its note, 1 when one does not.
     """
     loaded = loaded_of(ctx)
     questions = read_questions(file)

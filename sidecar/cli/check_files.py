@@ -17,6 +17,7 @@ from sidecar.service.advice import remedy
 from sidecar.settings.load import Loaded
 from sidecar.settings.model import AgentSettings, expand, watched_roots
 from sidecar.settings.state import refuse_inside
+from sidecar.text.counting import counted
 
 LEAST_FREE_BYTES = 200 * 1024 * 1024
 _MOST_NAMED = 3
@@ -55,7 +56,9 @@ def check_transcripts(loaded: Loaded) -> Iterator[Finding]:
 
 def _named_by(loaded: Loaded, agent: AgentSettings) -> str:
     origin = loaded.origins.get(f"agents.{agent.id}.workspace", "default")
-    return "--workspace" if origin == "default" else f"the workspace in {origin}"
+    if origin == str(loaded.config_file):
+        return f"the workspace in {origin}"
+    return "--workspace" if origin == "default" else origin
 
 
 def _check_notes(check: str, agent: AgentSettings, place: Path, *, home: Path) -> Iterator[Finding]:
@@ -65,8 +68,7 @@ def _check_notes(check: str, agent: AgentSettings, place: Path, *, home: Path) -
         yield warning(
             check, f"{place} holds neither MEMORY.md nor memory/", "check that this is the agent's workspace"
         )
-    extra = [ExtraPath(extra.path, extra.pattern) for extra in agent.extra_paths]
-    scan = Corpus(place, extra, agent.exclude).scan()
+    scan = corpus_of(agent, place).scan()
     for item in scan.unreadable:
         yield error(
             check, f"{item.path} cannot be read ({item.reason})", remedy(item.reason) or "read the log"
@@ -85,7 +87,12 @@ def _check_notes(check: str, agent: AgentSettings, place: Path, *, home: Path) -
     for (reason, action), paths in advised.items():
         level = error if reason in rules.UNKNOWN_STATE else warning
         yield level(check, f"not indexed ({reason}): {_some(paths)}", action)
-    yield fine(check, f"{place} is readable, {len(scan.files)} notes")
+    yield fine(check, f"{place} is readable, {counted(len(scan.files), 'note')}")
+
+
+def corpus_of(agent: AgentSettings, place: Path) -> Corpus:
+    """What the service would index of an agent's workspace."""
+    return Corpus(place, [ExtraPath(extra.path, extra.pattern) for extra in agent.extra_paths], agent.exclude)
 
 
 def _named(place: Path, configured: str, shown: str, home: Path) -> bool:
@@ -125,7 +132,9 @@ def check_state(loaded: Loaded, *, home: Path) -> Iterator[Finding]:
     open_to_others = [path for path in (place, *place.rglob("*")) if _is_open(path)]
     if open_to_others:
         yield warning(
-            check, f"{len(open_to_others)} entries of {place} are open to others", f"chmod -R go= {place}"
+            check,
+            f"open to others in {place}: {counted(len(open_to_others), 'entry', 'entries')}",
+            f"chmod -R go= {place}",
         )
         return
     yield fine(check, f"{place} is private and writable")

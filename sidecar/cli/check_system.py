@@ -5,27 +5,39 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import errno
+import http.client
 import os
 import resource
+import shlex
 import socket
 import sys
 from collections.abc import Iterator, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from sidecar.cli.check_files import corpus_of
 from sidecar.cli.finding import Finding, error, fine, warning
-from sidecar.domain.errors import SettingsError, SidecarError
+from sidecar.domain.errors import EmbeddingFailed, SidecarError
 from sidecar.settings.load import Loaded
-from sidecar.settings.model import EmbeddingSettings, Settings, is_loopback, watched_roots
+from sidecar.settings.model import (
+    AgentSettings,
+    EmbeddingSettings,
+    Settings,
+    TokenSettings,
+    is_loopback,
+)
 from sidecar.settings.state import lock_holder, read_endpoint
-from sidecar.settings.tokens import client_secret, generated_tokens, read_secret
+from sidecar.settings.tokens import client_secret, generated_tokens, token_faults
+from sidecar.text.counting import counted
 
 LEAST_OPEN_FILES = 256
+_HEALTH_SECONDS = 2.0
 
 _WATCH_LIMITS = ("/proc/sys/fs/inotify/max_user_watches", "/proc/sys/user/max_inotify_watches")
 
 
-def check_watch(loaded: Loaded, *, home: Path) -> Iterator[Finding]:
+def check_watch(loaded: Loaded) -> Iterator[Finding]:
     """Whether the kernel still gives an inotify instance, and enough watches for every folder."""
     check, watch = "watch", loaded.settings.watch
     if watch.mode == "polling":
@@ -41,9 +53,9 @@ def check_watch(loaded: Loaded, *, home: Path) -> Iterator[Finding]:
             "raise fs.inotify.max_user_instances by sysctl",
         )
         return
-    needed = sum(
-        1 + _folders_below(root) for root in watched_roots(loaded.settings, home=home) if root.is_dir()
-    )
+    watched = [_watched_folders(agent) for agent in loaded.settings.agents.values()]
+    notes, transcripts = sum(of_notes for of_notes, _ in watched), sum(of_others for _, of_others in watched)
+    needed = notes + transcripts
     limit = min((_number(path) for path in _WATCH_LIMITS if Path(path).exists()), default=sys.maxsize)
     if needed > limit:
         yield _unwatchable(
@@ -52,7 +64,8 @@ def check_watch(loaded: Loaded, *, home: Path) -> Iterator[Finding]:
             f"raise fs.inotify.max_user_watches to {2 * needed} or more by sysctl",
         )
         return
-    yield fine(check, f"{needed} folders to watch, this user may have {limit}")
+    more = f" and {transcripts} of transcripts" if transcripts else ""
+    yield fine(check, f"{counted(notes, 'folder')}{more} to watch, this user may have {limit}")
 
 
 def _unwatchable(mode: str, message: str, action: str) -> Finding:
@@ -70,8 +83,13 @@ def _can_watch() -> bool:
     return True
 
 
-def _folders_below(root: Path) -> int:
-    return sum(len(folders) for _, folders, _ in os.walk(root))
+def _watched_folders(agent: AgentSettings) -> tuple[int, int]:
+    """What the service would watch of an agent, notes and transcripts, by the scan as `status` counts it."""
+    place = agent.workspace
+    if not agent.reads_files or place is None or not place.is_dir():
+        return 0, 0
+    corpus = corpus_of(agent, place)
+    return len(corpus.watched(corpus.scan())), agent.sessions.enabled and agent.sessions.directory.is_dir()
 
 
 def _number(path: str) -> int:
@@ -131,30 +149,35 @@ def _check_remote(check: str, settings: EmbeddingSettings, environ: Mapping[str,
     try:
         return asyncio.run(asked())
     except SidecarError as failure:
-        return error(check, failure.message, "start the endpoint, or correct [embeddings]")
+        advice = failure.advice if isinstance(failure, EmbeddingFailed) else None
+        return error(check, failure.message, advice or "start the endpoint, or correct [embeddings]")
 
 
 def check_tokens(loaded: Loaded, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Whether every secret can be had, is long enough and private."""
     check, settings = "tokens", loaded.settings
-    for token in settings.tokens or generated_tokens(settings.state_dir):
+    tokens = settings.tokens or generated_tokens(settings.state_dir)
+    faults = token_faults(tokens, environ)
+    for token in tokens:
         if not settings.tokens and token.secret_file is not None and not token.secret_file.exists():
             yield fine(check, f"the {token.name} token is created at the first start")
-            continue
-        try:
-            read_secret(token, environ)
-        except SettingsError as refusal:
-            yield error(check, refusal.message, _token_action(refusal.message, token.secret_env))
+        elif token.name in faults:
+            yield error(check, faults[token.name].message, _token_action(faults[token.name].message, token))
         else:
             yield fine(check, f"{token.name} ({token.role}) is usable")
 
 
-def _token_action(message: str, variable: str | None) -> str:
-    if variable is not None:
-        return f"set {variable} to a random secret of 32 characters"
-    return (
-        "chmod 600 the file" if "others" in message else "put a random secret of 32 characters into the file"
-    )
+def _token_action(message: str, token: TokenSettings) -> str:
+    if token.secret_env is not None:
+        return f"set {token.secret_env} to a random secret of 32 characters"
+    file = shlex.quote(str(token.secret_file))
+    if "readable by others" in message:
+        return f"chmod 600 {file}"
+    if "another user" in message:
+        return f"give it to the user that runs the service: chown $USER {file}"
+    if token.secret_file is not None and token.secret_file.is_dir():
+        return "name a file instead of the folder"
+    return f"(umask 077; openssl rand -hex 32 > {file})"
 
 
 def check_service(loaded: Loaded) -> Iterator[Finding]:
@@ -217,9 +240,27 @@ def check_port(settings: Settings) -> Iterator[Finding]:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as failure:
-        if failure.errno == errno.EADDRINUSE:
+        if failure.errno == errno.EADDRINUSE and _is_sidecar(str(address[0]), settings.port):
+            yield error(
+                check, f"{where} is held by a memory-sidecar with another state directory, or a deleted one",
+                "pass the flags that it was started with, or end it and start it again",
+            )  # fmt: skip
+        elif failure.errno == errno.EADDRINUSE:
             yield error(check, f"{where} is held by another program", "stop it or pass another --port")
         else:
             yield error(check, f"{where} cannot be used: {failure.strerror}", "pass another --host or --port")
         return
     yield fine(check, f"{where} is free")
+
+
+def _is_sidecar(address: str, port: int) -> bool:
+    """Whether the program that holds a port answers as this one does. No token is shown to it."""
+    connection = http.client.HTTPConnection(address, port, timeout=_HEALTH_SECONDS)
+    try:
+        connection.request("GET", "/healthz")
+        answer = connection.getresponse()
+        return answer.status == HTTPStatus.OK and answer.read(64) == b'{"status":"live"}'
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

@@ -40,7 +40,7 @@ def doctor(ctx: click.Context, as_json: bool) -> int:
     try:
         loaded = loaded_of(ctx, require_workspace=False)
     except SettingsError as refusal:
-        findings = [error("configuration", refusal.message, "correct it")]
+        findings = [error("configuration", refusal.message, "correct what the line names, and ask again")]
     else:
         findings = list(examine(loaded))
     level = worst(findings)
@@ -65,7 +65,7 @@ def examine(loaded: Loaded) -> Iterator[Finding]:
     yield from check_state(loaded, home=home)
     yield from check_service(loaded)
     yield from check_limits()
-    yield from check_watch(loaded, home=home)
+    yield from check_watch(loaded)
     yield from check_embeddings(loaded, os.environ)
     yield from check_tokens(loaded, os.environ)
     yield from check_port(loaded.settings)

@@ -15,8 +15,8 @@ from sidecar.cli.options import flags_of, shared
 from sidecar.cli.output import note, printable
 from sidecar.domain.agents import normalise_agent_id
 from sidecar.domain.errors import SettingsError, StateError
-from sidecar.settings.gateway import GatewayAgent, gateway_file, read_gateway
-from sidecar.settings.load import Flags, load
+from sidecar.settings.gateway import Gateway, GatewayAgent, gateway_file, read_gateway
+from sidecar.settings.load import Flags, load, refuse_missing_folder
 from sidecar.settings.locations import config_file
 from sidecar.settings.model import DEFAULT_AGENT, DEFAULT_WORKSPACE, expand
 from sidecar.settings.state import refuse_inside, write_private
@@ -43,44 +43,49 @@ def init(ctx: click.Context, gateway: str | None, force: bool) -> int:
     target = Path.cwd() / target
     if target.exists() and not force:
         raise SettingsError(f"{target} is there already: pass --force to write over it, or another --config")
-    agents, source = _agents(flags, gateway, home=home)
+    found, source = _found(flags, gateway, home=home)
+    agents = found.agents
     roots = _roots(agents, home)
     refuse_inside(target, roots)
     _write(target, _rendered(agents))
     loaded = load(Flags(config=str(target)), {"HOME": str(home)}, require_workspace=False)
     click.echo(printable(f"{target}: {', '.join(loaded.settings.agents)} (from {source})"))
+    for sentence in found.passed_over:
+        note(f"warning: {sentence}")
     for root in roots:
         if not root.is_dir():
-            note(f"warning: {root} does not exist yet")
+            note(f"warning: {root} does not exist yet; serve starts once it does")
     named = "" if default else f" --config {shlex.quote(str(target))}"
     click.echo(printable(f"next: memory-sidecar serve{named}"))
     return 0
 
 
-def _agents(flags: Flags, gateway: str | None, *, home: Path) -> tuple[tuple[GatewayAgent, ...], str]:
+def _found(flags: Flags, gateway: str | None, *, home: Path) -> tuple[Gateway, str]:
     """The agents to write, and where they come from."""
     if flags.workspace is not None:
         if gateway is not None:
             raise click.UsageError("--workspace and --from: one of them")
-        return (_single(flags, flags.workspace),), "--workspace"
+        return _single(flags, flags.workspace, "--workspace", home=home), "--workspace"
     file = Path(gateway).expanduser() if gateway is not None else gateway_file(os.environ, home)
     if gateway is not None or file.exists():
         return read_gateway(file), str(file)
     if expand(DEFAULT_WORKSPACE, home=home, below=home).is_dir():
-        return (_single(flags, DEFAULT_WORKSPACE),), DEFAULT_WORKSPACE
+        return _single(flags, DEFAULT_WORKSPACE, "", home=home), DEFAULT_WORKSPACE
     if not sys.stdin.isatty():
         raise SettingsError(f"no gateway and no {DEFAULT_WORKSPACE} here: pass --workspace DIR")
     folder = click.prompt("Workspace (the folder with MEMORY.md and memory/)", err=True)
-    return (_single(flags, folder),), "your answer"
+    return _single(flags, folder, "your answer", home=home), "your answer"
 
 
-def _single(flags: Flags, workspace: str) -> GatewayAgent:
+def _single(flags: Flags, workspace: str, source: str, *, home: Path) -> Gateway:
+    """One agent over a folder, which has to be there: a typo would be found out by `serve` alone."""
     agent_id = normalise_agent_id(flags.agent or DEFAULT_AGENT)
     if agent_id is None:
         raise SettingsError(f'--agent accepts an agent id such as "main", not "{flags.agent}"')
+    refuse_missing_folder(expand(workspace, home=home, below=Path.cwd()), source, given=True)
     if not workspace.startswith("~"):
         workspace = str(Path.cwd() / workspace)
-    return GatewayAgent(id=agent_id, workspace=workspace, default=True)
+    return Gateway(agents=(GatewayAgent(id=agent_id, workspace=workspace, default=True),))
 
 
 def _roots(agents: tuple[GatewayAgent, ...], home: Path) -> list[Path]:

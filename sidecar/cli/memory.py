@@ -99,7 +99,7 @@ def get(
     """Print what ID names.
 
     ID is a path or a path with lines: memory/notes.md, memory/notes.md#L3-L7, memory/notes.md:3. Exits 1 when
-    there is no such text.
+    there is no such text, also past a note's end.
     """
     loaded = loaded_of(ctx)
     agent = chosen_agent(loaded)
@@ -112,11 +112,15 @@ def get(
     if line_count is not None:
         params["lines"] = line_count
     payload = ask(loaded, "memory.get", params)
-    found = payload.get("status") == "ok"
+    first = payload.get("from")
+    ended = payload.get("lines") == 0 and isinstance(first, int) and first > 1
+    found = payload.get("status") == "ok" and not ended
     if as_json:
         print_json(payload)
     elif found:
         print_text(payload, str(payload["text"]))
+    elif ended:
+        note(f"not found: {identifier} ends before line {first}")
     else:
         note(f"not found: {identifier}")
     return 0 if found else NOT_FOUND

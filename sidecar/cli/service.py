@@ -113,7 +113,7 @@ def token(ctx: click.Context, role: str) -> int:
 
     Where none is configured, the generated ones are created if they do not exist yet.
     """
-    loaded = loaded_of(ctx, require_workspace=False)
+    loaded = loaded_of(ctx)
     settings = loaded.settings
     if not settings.tokens:
         roots = watched_roots(settings, home=Path.home())

@@ -9,6 +9,7 @@ import click
 
 from sidecar.cli.output import action_line, flat, printable
 from sidecar.service.advice import remedy
+from sidecar.text.counting import counted
 
 _COLOURS = {"ready": "green", "degraded": "yellow", "unavailable": "red"}
 _MOST_NAMED = 5
@@ -40,7 +41,7 @@ def print_status(payload: Mapping[str, object]) -> None:
 
 
 def _lines(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "notes", f"{_files(details['files'])}, {details['index']['units']} passages"
+    yield "notes", f"{_files(details['files'])}, {counted(details['index']['units'], 'passage')}"
     if "sessions" in details:
         yield "transcripts", _files(details["sessions"]["files"])
     yield "meaning", _meaning(details["embeddings"])
@@ -48,7 +49,7 @@ def _lines(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     why = f" ({watch['reason']})" if "reason" in watch else ""
     how = "by events" if watch["mode"] == "events" else f"by polling{why}"
     folders = watch.get("folders", 0)
-    yield "changes", f"noticed {how}, {folders} folders" if folders else "not followed now"
+    yield "changes", f"noticed {how}, {counted(folders, 'folder')}" if folders else "not followed now"
     phase = details["index"]["phase"]
     if phase != "idle":
         yield "now", str(phase)
@@ -67,7 +68,7 @@ def _meaning(found: Mapping[str, Any]) -> str:
     if found["provider"] == "none":
         return "off: search is by words only"
     model = f"{found.get('model', 'model not known yet')}, {found.get('dimensions', '?')} dimensions"
-    waiting = f", {found['pending']} passages waiting" if found.get("pending") else ""
+    waiting = f", {counted(found['pending'], 'passage')} waiting" if found.get("pending") else ""
     return f"{found['provider']} ({model}){waiting}"
 
 
@@ -84,7 +85,7 @@ def _faults(details: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
         )
     if embeddings.get("refused"):
         yield (
-            f"embeddings  {embeddings['refused']} texts were refused: {embeddings.get('refusal')}",
+            f"embeddings  refused of {counted(embeddings['refused'], 'text')}: {embeddings.get('refusal')}",
             "nothing: they are found by words, and tried again every 10 minutes",
         )
     yield from _named("skipped", details["skipped"], int(details["skippedCount"]))

@@ -26,7 +26,9 @@ _FRAGMENT = re.compile(r"L(\d+)")
 def why(
     ctx: click.Context, place: str, query: tuple[str, ...], projects: tuple[str, ...], as_json: bool
 ) -> int:
-    """Say why PATH, or one LINE of it, is not found by QUERY, or where it ranks.
+    """Say why a note or line is found, or not.
+
+    PATH, or one LINE of it, is looked for among the results of QUERY.
 
     Exits 0 when it is found, 1 when it is not.
     """

@@ -221,7 +221,7 @@ class EmbeddingFailed(Unavailable):
     """Text could not be turned into vectors; the message is our own, it quotes nothing that was received.
 
     `lasting`: asking again soon is useless (key, quota, address). `answered`: something came back, so that
-    the texts themselves may be the cause.
+    the texts themselves may be the cause. `advice` is the one thing to do, where it is known.
     """
 
     details_code = "PROVIDER_FAILED"
@@ -233,10 +233,12 @@ class EmbeddingFailed(Unavailable):
         *,
         lasting: bool = False,
         answered: bool = False,
+        advice: str | None = None,
         retry_after_ms: int | None = None,
     ) -> None:
         super().__init__(message, retry_after_ms=retry_after_ms)
         self.lasting = lasting
+        self.advice = advice
         self.answered = answered
 
 

@@ -43,10 +43,14 @@ class FileHit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileHits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a manager's search found, in its order. `stale` says why something may be missing."""
+    """What a manager's search found, in its order. `stale` says why something may be missing.
+
+    `notices` say what was done to the query: nothing is missing for that.
+    """
 
     hits: tuple[FileHit, ...]
     stale: str | None = None
+    notices: tuple[str, ...] = ()
 
 
 class FileSearch(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,6 +26,8 @@ class GuardedEmbedder:
         self._turn = asyncio.Lock()
         self._listeners: list[Callable[[], None]] = []
         self.circuit = circuit or Circuit()
+        self.failures = 0
+        """Requests that failed since the start."""
 
     @property
     def identity(self) -> EmbeddingIdentity | None:
@@ -82,6 +84,7 @@ class GuardedEmbedder:
             answer = await call()
         except EmbeddingFailed as error:
             failure = error
+            self.failures += 1
             self._note(lambda: self.circuit.failed(permit, failure))
             raise
         except BaseException:

@@ -19,6 +19,7 @@ from sidecar.text.naming import note_uri, split_name
 Arguments = Mapping[str, Any]
 TOOLS: tuple[Tool, ...] = (SEARCH, GET)
 NOT_FOUND = "There is no such text: the note or these lines are gone, or were never there."
+PAST_THE_END = "There are no such lines: the text ends before line {}."
 _ASSISTANT = Annotations(audience=["assistant"])
 _VALIDATORS = {tool.name: Draft202012Validator(tool.input_schema) for tool in TOOLS}
 
@@ -84,6 +85,9 @@ async def _get(memory: Memory, arguments: Arguments) -> CallToolResult:
     )
     if payload is None:
         return _failed(NOT_FOUND)
+    first = payload.get("from")
+    if payload.get("lines") == 0 and isinstance(first, int) and first > 1:
+        return _failed(PAST_THE_END.format(first))
     read = _named(cast(dict[str, Any], payload["reference"])) | {"text": payload["text"]}
     structured = {"notice": NOTICE, **read, "truncated": payload.get("truncated") is True}
     text = f"{NOTICE}\n\n{_marked([read])}"

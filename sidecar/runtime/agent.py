@@ -12,6 +12,7 @@ from pathlib import Path
 from sidecar.adapters.hit_filters import HitFilters
 from sidecar.corpus.rules import ExtraPath
 from sidecar.corpus.scan import Corpus
+from sidecar.domain.authority import Authority
 from sidecar.domain.errors import SettingsError, SidecarError
 from sidecar.domain.memory import Note
 from sidecar.domain.session_rows import NO_ROWS, SessionRows
@@ -38,6 +39,7 @@ from sidecar.service.search import SearchService
 from sidecar.service.shelf import Shelf
 from sidecar.service.walks import Walks
 from sidecar.service.why import WhyService
+from sidecar.service.why_ranks import verdict
 from sidecar.service.workspace import (
     TranscriptAccess,
     WorkspaceProvider,
@@ -72,6 +74,7 @@ class AgentRuntime:
         rows: Callable[[], SessionRows],
         sessions: SessionRuntime | None,
     ) -> None:
+        self._id = settings.id
         self._notes = notes
         self._index = index = notes.index
         self._sessions = sessions
@@ -88,12 +91,15 @@ class AgentRuntime:
         )
         hits = HitMaker(settings.provider_id, recorded_origin)
         search = self._search_over(settings, hits, corpus, offload)
+        self.legs = search.legs
         candidates = CandidateService(
             index=index, indexer=self.indexer, shelf=shelf, hits=hits, offload=offload
         )
         self._why = WhyService(
             corpus=corpus, index=index, indexer=self.indexer, search=search, shelf=shelf, offload=offload
         )
+        self._why_session = sessions.why(search, offload) if sessions is not None else None
+        self._transcripts = transcripts
         self._pager = self._pages(search, hits, corpus, offload)
         self.serves_v1 = settings.serve_v1
         filters = HitFilters(
@@ -274,9 +280,16 @@ class AgentRuntime:
             for entry in found
         ]
 
-    async def why(self, asked: WhyRequest) -> Why:
-        """Why a line of a note is found by a query, or is not."""
-        return await self._why.why(asked)
+    async def why(self, asked: WhyRequest, authority: Authority) -> Why:
+        """Why a line of a note or a transcript is found by a query, or is not."""
+        if identity_of(asked.path) is None or asked.path.endswith(".md"):
+            return await self._why.why(asked)
+        if self._why_session is None:
+            return verdict(
+                asked, "not-indexed", "transcripts are not indexed",
+                f"set [agents.{self._id}.sessions] enabled = true",
+            )  # fmt: skip
+        return await self._why_session.why(asked, self._transcripts(authority))
 
     def readiness(self) -> tuple[bool, dict[str, object]]:
         """Whether the first scan is indexed, and the counts."""

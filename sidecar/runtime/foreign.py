@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from sidecar.domain.authority import CallerContext, HostOperation
+from sidecar.domain.authority import Authority, CallerContext, HostOperation
 from sidecar.domain.errors import SettingsError, SidecarError
 from sidecar.domain.provider import MemoryProvider
 from sidecar.domain.why import WhyRequest
@@ -61,7 +61,7 @@ class ForeignAgent:
     def notes(self, after: str, most: int) -> None:
         """It has no files that could be listed."""
 
-    async def why(self, asked: WhyRequest) -> None:
+    async def why(self, asked: WhyRequest, authority: Authority) -> None:
         """It has no files that could be explained."""
 
     def start(self) -> None:

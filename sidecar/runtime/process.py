@@ -67,6 +67,7 @@ class Sidecar:
         self._only = only
         self._stack = AsyncExitStack()
         self._state: StateDirectory | None = None
+        self._embedder: GuardedEmbedder | None = None
         self.agents: dict[str, AgentRuntime | ForeignAgent] = {}
         self._counters = Counters()
         self._stalls = StallMonitor()
@@ -100,7 +101,7 @@ class Sidecar:
         self._stack.callback(offload.close)
         preparers = Preparers()
         self._stack.callback(preparers.close)
-        embedder = make_embedder(settings.embeddings, os.environ)
+        self._embedder = embedder = make_embedder(settings.embeddings, os.environ)
         if embedder is not None:
             self._stack.push_async_callback(embedder.close)
         for agent in chosen:
@@ -236,6 +237,9 @@ class Sidecar:
                 indexed=files.indexed,
                 pending=files.pending,
                 watching=agent.health.watching,
+                lag_seconds=agent.indexer.lag_seconds,
+                unembedded=agent.embeddings.waiting,
+                legs=dict(agent.legs.of),
             )
         return Figures(
             agents=agents,
@@ -244,6 +248,8 @@ class Sidecar:
             longest_stall=self._stalls.longest,
             allowed=self._audit.allowed,
             denied=self._audit.denials(),
+            embedding_failures=self._embedder.failures if self._embedder is not None else 0,
+            embeddings_off=self._embedder is not None and self._embedder.circuit.state != "closed",
         )
 
 

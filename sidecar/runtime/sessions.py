@@ -16,10 +16,12 @@ from sidecar.index.view import View
 from sidecar.runtime.indexed import IndexedSource
 from sidecar.service.indexing import Work
 from sidecar.service.offload import Offload
+from sidecar.service.search import SearchService
 from sidecar.service.session_reading import SessionReader
 from sidecar.service.session_search import SessionSearch
 from sidecar.service.session_shelf import SessionShelf
 from sidecar.service.session_status import SessionStatus
+from sidecar.service.session_why import SessionWhy
 from sidecar.service.transcript_documents import LAYOUT
 from sidecar.service.transcript_feed import TranscriptFeed
 from sidecar.settings.model import AgentSettings, EmbeddingSettings, WatchSettings
@@ -41,6 +43,7 @@ class SessionRuntime:
     ) -> None:
         self._source = source
         self._feed = feed
+        self._shelf = shelf
         self.index = index = source.index
         self.start = source.start
         self.refresh = source.refresh
@@ -98,6 +101,17 @@ class SessionRuntime:
             offload=offload,
         )
         return cls(source, provider_id=provider_id, corpus=corpus, feed=feed, shelf=shelf)
+
+    def why(self, search: SearchService, offload: Offload) -> SessionWhy:
+        """Explains these transcripts by the agent's own search."""
+        return SessionWhy(
+            index=self.index,
+            indexer=self._source.indexer,
+            feed=self._feed,
+            shelf=self._shelf,
+            search=search,
+            offload=offload,
+        )
 
     def reset_of(self, path: str) -> int | None:
         """The physical line of the last reset of the transcript at a caller path, where there was one."""

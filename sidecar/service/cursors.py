@@ -40,6 +40,9 @@ class CursorMint:
             data = base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True)
         except (UnicodeEncodeError, binascii.Error) as error:
             raise CursorInvalid(INVALID) from error
+        # The decoder passes over superfluous padding: a cursor has the one spelling that was handed out.
+        if base64.urlsafe_b64encode(data).decode("ascii") != cursor:
+            raise CursorInvalid(INVALID)
         place, mac = data[: _PLACE.size], data[_PLACE.size :]
         if len(data) != _LENGTH or not hmac.compare_digest(mac, self._mac(place, bound_to)):
             raise CursorInvalid(INVALID)

@@ -19,6 +19,7 @@ from sidecar.embedding.guarded import GuardedEmbedder
 from sidecar.index.agent_index import AgentIndex
 from sidecar.index.view import View
 from sidecar.service.filling import VectorFiller
+from sidecar.text.counting import counted
 
 Vector = NDArray[np.float32]
 
@@ -141,6 +142,11 @@ class Embeddings:
         failing = (f"embeddings are failing: {reason}",) if reason is not None else ()
         return (*failing, *self._waiting())
 
+    @property
+    def waiting(self) -> int:
+        """How many passages have no vector yet; none where search is by words alone."""
+        return self._pending(()) if self._filler is not None else 0
+
     def details(self) -> dict[str, object]:
         """For status: counts and the circuit, without addresses or keys."""
         if self._embedder is None or self._filler is None:
@@ -165,7 +171,7 @@ class Embeddings:
         if self._filler is None:
             return ()
         waiting = self._pending(self._filler.refused)
-        return (f"{waiting} passages cannot be found by meaning yet",) if waiting else ()
+        return (f"{counted(waiting, 'passage')} cannot be found by meaning yet",) if waiting else ()
 
     def _pending(self, without: Collection[bytes]) -> int:
         if self._index.model is None:

@@ -72,7 +72,8 @@ class Indexer:
         self.failure: str | None = None
         self.work = Work()
         self.phase: Phase = "starting"
-        self.pending = 0
+        self._pending = 0
+        self._waiting_since: float | None = None
         self.last_scan: Scan | None = None
         self._anew_seen = 0
         self.skipped_reads: dict[str, Skipped] = {}
@@ -81,6 +82,24 @@ class Indexer:
     def folders(self) -> tuple[tuple[str, FileStamp], ...]:
         """The folders of the last scan with their own stamps."""
         return self.last_scan.folders if self.last_scan is not None else ()
+
+    @property
+    def pending(self) -> int:
+        """How many changed files wait to be indexed."""
+        return self._pending
+
+    @pending.setter
+    def pending(self, count: int) -> None:
+        if not count:
+            self._waiting_since = None
+        elif self._waiting_since is None:
+            self._waiting_since = time.monotonic()
+        self._pending = count
+
+    @property
+    def lag_seconds(self) -> float:
+        """How long changes have been waiting; 0 where none does."""
+        return 0.0 if self._waiting_since is None else time.monotonic() - self._waiting_since
 
     def gaps(self) -> tuple[str, ...]:
         """Why an answer may miss words just now; empty when all of them are indexed."""

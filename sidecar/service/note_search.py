@@ -20,12 +20,14 @@ from sidecar.service.legs import WeightedTerm, lexical_leg, vector_leg
 from sidecar.service.ordering import order
 from sidecar.service.shelf import Shelf
 from sidecar.service.showing import Windows
+from sidecar.service.timings import LegTimes
 
 
 class NoteSearch:
     """Searches the notes of one agent."""
 
-    def __init__(self, *, hits: HitMaker, shelf: Shelf) -> None:
+    def __init__(self, *, hits: HitMaker, shelf: Shelf, legs: LegTimes) -> None:
+        self._legs = legs
         self._hits = hits
         self._shelf = shelf
 
@@ -49,8 +51,10 @@ class NoteSearch:
         if not terms:
             return descent
         only = covered(view, request.within)
-        words = lexical_leg(view, "memory", terms, parameters, only)
-        blocks = vector_leg(view, vector, parameters, only)
+        with self._legs.measured("words"):
+            words = lexical_leg(view, "memory", terms, parameters, only)
+        with self._legs.measured("meaning"):
+            blocks = vector_leg(view, vector, parameters, only)
         scored = fuse(words.units, words.passages, blocks, words.attainable, parameters)
         ranking = order(
             view,

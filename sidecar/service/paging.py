@@ -20,6 +20,7 @@ from sidecar.service.session_reading import SessionReader
 from sidecar.service.shelf import Shelf
 from sidecar.service.walks import MOST_HITS, KeptHit, Walks
 from sidecar.text.annotations import normalise_project_key
+from sidecar.text.counting import changed
 
 
 class Pager:
@@ -120,7 +121,7 @@ class Pager:
         lost = present.lost | walk.dropped
         partial = list(walk.partial)
         if lost:
-            partial.append(f"{len(lost)} files changed since the search began; their hits were left out")
+            partial.append(changed(len(lost), "file", "after the search began"))
         following = begin + len(kept)
         more = following < len(walk.hits)
         return Page(

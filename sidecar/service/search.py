@@ -34,7 +34,9 @@ from sidecar.service.note_search import NoteSearch
 from sidecar.service.offload import Offload
 from sidecar.service.session_search import SessionSearch, Visible
 from sidecar.service.shelf import Shelf
+from sidecar.service.timings import LegTimes
 from sidecar.service.walks import Rest
+from sidecar.text.counting import changed
 from sidecar.text.terms import QueryTerm, query_terms
 
 MOST_QUERY_CHARACTERS = 8192
@@ -108,7 +110,8 @@ class SearchService:
         today: Callable[[], datetime.date] = datetime.date.today,
         parameters: Parameters = DEFAULT,
     ) -> None:
-        self._notes = NoteSearch(hits=hits, shelf=shelf)
+        self.legs = LegTimes()
+        self._notes = NoteSearch(hits=hits, shelf=shelf, legs=self.legs)
         self._index = index
         self._corpus = corpus
         self._indexer = indexer
@@ -173,7 +176,8 @@ class SearchService:
         vector = None
         hybrid = self._embeddings.enabled and not request.lexical_only
         if hybrid and asked.of and asked.terms:
-            meaning = await self._embeddings.of_query(view, query, asked.words)
+            with self.legs.measured("embedding"):
+                meaning = await self._embeddings.of_query(view, query, asked.words)
             vector = meaning.vector
             hybrid = vector is not None
             gaps += meaning.gaps
@@ -221,7 +225,7 @@ class SearchService:
         elif seen.dropped:
             self._indexer.look_again(seen.dropped)
         if seen.dropped:
-            return [f"{len(seen.dropped)} files changed since they were indexed; their hits were left out"]
+            return [changed(len(seen.dropped), "file", "after being indexed")]
         return ["files came or went; they are being indexed"] if seen.moved else []
 
     def _walk(
@@ -239,15 +243,16 @@ class SearchService:
             if each.visible is not None and request.within is not None:
                 continue  # paths and days of notes say nothing of a transcript
             if each.visible is not None and self._sessions is not None:
-                descent = self._sessions.descend(
-                    each.visible,
-                    each.terms,
-                    vector,
-                    request,
-                    floor,
-                    today=self._today(),
-                    parameters=self._parameters,
-                )
+                with self.legs.measured("transcripts"):
+                    descent = self._sessions.descend(
+                        each.visible,
+                        each.terms,
+                        vector,
+                        request,
+                        floor,
+                        today=self._today(),
+                        parameters=self._parameters,
+                    )
                 moved = self._sessions.moved()
             else:
                 still = self._corpus.folders_still(self._indexer.folders)

@@ -33,6 +33,7 @@ from sidecar.service.session_shelf import SessionShelf
 from sidecar.service.session_windows import SessionWindows
 from sidecar.service.transcript_documents import facts_of, transcript_of
 from sidecar.service.transcript_feed import TranscriptFeed
+from sidecar.text.counting import changed
 from sidecar.text.terms import QueryTerm
 from sidecar.text.transcript_names import identity_of
 
@@ -85,12 +86,12 @@ class SessionSearch:
 
         That transcripts came or went is not said: it would tell of those that the caller may not see.
         """
-        changed = {transcript_of(path) for path in dropped}
+        stale = {transcript_of(path) for path in dropped}
         if moved:
             self._indexer.look_again(None)
-        if changed:
-            self._indexer.look_again(changed)
-            return [f"{len(changed)} transcripts changed since they were indexed; their hits were left out"]
+        if stale:
+            self._indexer.look_again(stale)
+            return [changed(len(stale), "transcript", "after being indexed")]
         return []
 
     def moved(self) -> bool:

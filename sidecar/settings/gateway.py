@@ -36,8 +36,15 @@ def gateway_file(environ: Mapping[str, str], home: Path) -> Path:
     return (Path(folder).expanduser() if folder else home / ".openclaw") / "openclaw.json"
 
 
-def read_gateway(file: Path) -> tuple[GatewayAgent, ...]:
-    """The agents of a gateway's configuration; raises `SettingsError` when it cannot be understood."""
+class Gateway(msgspec.Struct, frozen=True, kw_only=True):
+    """The agents of a gateway, and a sentence about each entry that is not among them."""
+
+    agents: tuple[GatewayAgent, ...]
+    passed_over: tuple[str, ...] = ()
+
+
+def read_gateway(file: Path) -> Gateway:
+    """What a gateway's configuration says; raises `SettingsError` when it cannot be understood."""
     import json5
 
     try:
@@ -49,22 +56,31 @@ def read_gateway(file: Path) -> tuple[GatewayAgent, ...]:
         raise SettingsError(f"{file}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise SettingsError(f"{file} is no gateway configuration: {str(error)[:200]}") from error
-    return agents_of(value)
+    return gateway_of(value)
 
 
-def agents_of(value: object) -> tuple[GatewayAgent, ...]:
+def gateway_of(value: object) -> Gateway:
     """The agents of a decoded configuration; one `main` where it names none. What is odd is passed over."""
     agents = _table(_table(value).get("agents"))
     defaults = _table(agents.get("defaults"))
     common = (*_extra_paths(_table(value).get("memory")), *_extra_paths(defaults))
     found: dict[str, GatewayAgent] = {}
+    passed_over: list[str] = []
+    names: dict[str, str] = {}
     listed = list(_entries(agents))
     chosen = next((name for name, entry in listed if entry.get("default") is True), None)
     first = chosen if chosen is not None else next((name for name, _ in listed), None)
     for name, entry in listed:
         agent_id = normalise_agent_id(name)
-        if agent_id is None or agent_id in found:
+        if agent_id is None:
+            passed_over.append(f'agent "{name:.80}" has no id that can be used')
             continue
+        if agent_id in found:
+            passed_over.append(
+                f'agent "{name:.80}" is "{agent_id}" like "{names[agent_id]:.80}", which was taken'
+            )
+            continue
+        names[agent_id] = name
         given = entry.get("workspace", defaults.get("workspace") if name == first else None)
         found[agent_id] = GatewayAgent(
             id=agent_id,
@@ -73,10 +89,11 @@ def agents_of(value: object) -> tuple[GatewayAgent, ...]:
             extra_paths=tuple(dict.fromkeys((*common, *_extra_paths(entry)))),
         )
     if found:
-        return tuple(found.values())
+        return Gateway(agents=tuple(found.values()), passed_over=tuple(passed_over))
     usual = defaults.get("workspace")
     workspace = usual if isinstance(usual, str) and usual.strip() else None
-    return (GatewayAgent(id=DEFAULT_AGENT, workspace=workspace, default=True, extra_paths=tuple(common)),)
+    main = GatewayAgent(id=DEFAULT_AGENT, workspace=workspace, default=True, extra_paths=tuple(common))
+    return Gateway(agents=(main,), passed_over=tuple(passed_over))
 
 
 def _entries(agents: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:

@@ -62,7 +62,7 @@ class TokenStore:
         )
         if generated_in is not None:
             create_tokens(generated_in)
-        known, faults = store._read()
+        known, faults = _read(store._tokens, environ)
         for fault in faults.values():
             raise fault
         store._known = known
@@ -93,7 +93,7 @@ class TokenStore:
                 create_tokens(self._generated_in)
             except StateError:
                 log.warning("generated tokens cannot be written")
-        known, faults = self._read()
+        known, faults = _read(self._tokens, self._environ)
         for name in faults:
             log.warning("token is unusable and admits nobody", extra={"token_name": name})
         before = {item.principal.name: item.digest for item in self._known}
@@ -101,27 +101,35 @@ class TokenStore:
         self._known = known
         return tuple(name for name, digest in before.items() if after.get(name) != digest)
 
-    def _read(self) -> tuple[tuple[_Known, ...], dict[str, SettingsError]]:
-        known: list[_Known] = []
-        faults: dict[str, SettingsError] = {}
-        for token in self._tokens:
-            try:
-                secret = read_secret(token, self._environ)
-            except SettingsError as error:
-                faults[token.name] = error
-                continue
-            principal = Principal(name=token.name, role=token.role, scopes=token.scopes, agents=token.agents)
-            known.append(_Known(_digest(secret), principal))
-        for index, item in enumerate(known):
-            for other in known[:index]:
-                if item.digest == other.digest:
-                    first, second = other.principal.name, item.principal.name
-                    fault = SettingsError(
-                        f"tokens.{second} accepts a secret of its own, it has the one of tokens.{first}"
-                    )
-                    # Two identities for one secret: neither may be guessed.
-                    faults[first] = faults[second] = fault
-        return tuple(item for item in known if item.principal.name not in faults), faults
+
+def token_faults(tokens: Sequence[TokenSettings], environ: Mapping[str, str]) -> dict[str, SettingsError]:
+    """What is wrong with the secrets, by the token's name, as a start would refuse them."""
+    return _read(tokens, environ)[1]
+
+
+def _read(
+    tokens: Sequence[TokenSettings], environ: Mapping[str, str]
+) -> tuple[tuple[_Known, ...], dict[str, SettingsError]]:
+    known: list[_Known] = []
+    faults: dict[str, SettingsError] = {}
+    for token in tokens:
+        try:
+            secret = read_secret(token, environ)
+        except SettingsError as error:
+            faults[token.name] = error
+            continue
+        principal = Principal(name=token.name, role=token.role, scopes=token.scopes, agents=token.agents)
+        known.append(_Known(_digest(secret), principal))
+    for index, item in enumerate(known):
+        for other in known[:index]:
+            if item.digest == other.digest:
+                first, second = other.principal.name, item.principal.name
+                fault = SettingsError(
+                    f"tokens.{second} accepts a secret of its own, it has the one of tokens.{first}"
+                )
+                # Two identities for one secret: neither may be guessed.
+                faults[first] = faults[second] = fault
+    return tuple(item for item in known if item.principal.name not in faults), faults
 
 
 def generated_tokens(state_dir: Path) -> tuple[TokenSettings, ...]:

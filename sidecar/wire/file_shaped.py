@@ -34,12 +34,14 @@ def _search_mode(status: Mapping[str, object]) -> str:
 
 
 def staleness(agent_id: str, found: FileHits) -> dict[str, object]:
-    """`stale`, `warning` and `action`, all or none of them."""
+    """`stale`, `warning`, `action` where the index is behind; the warning alone where the query was cut."""
+    notices = [f"{notice[:1].upper()}{notice[1:]}." for notice in found.notices]
     if found.stale is None:
-        return {}
+        return {"warning": " ".join(notices)} if notices else {}
+    stale = f"Memory index is stale: {found.stale}. Search results may be incomplete."
     return {
         "stale": True,
-        "warning": f"Memory index is stale: {found.stale}. Search results may be incomplete.",
+        "warning": " ".join([stale, *notices]),
         "action": f"Run: memory-sidecar index --agent {agent_id}.",
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import msgspec
 
 from sidecar.domain.errors import InvalidRequest, ProviderFailed, SidecarError
+from sidecar.domain.requests import request_id
 from sidecar.wire.rules import Params
 
 INVALID_ID = "invalid"
@@ -42,16 +44,30 @@ def decode_json(body: bytes) -> object:
     try:
         value = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise InvalidRequest(f"body is not valid JSON: {_reason(error)}") from error
+        raise InvalidRequest(f"body is not valid JSON: {_reason(error, body)}") from error
     return value
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, body: bytes) -> str:
     if isinstance(error, RecursionError):
         return "nested too deeply"
     if isinstance(error, UnicodeDecodeError):
         return "not UTF-8"
-    return str(error)
+    # The decoder calls such a string "truncated", whatever follows it.
+    return "a lone surrogate in a string" if _holds_lone_surrogate(body) else str(error)
+
+
+def _holds_lone_surrogate(body: bytes) -> bool:
+    """Whether half of a surrogate pair is all that is wrong with a body. Costs a second look at bad ones."""
+    if b"\\ud" not in body.lower():
+        return False
+    try:
+        json.dumps(json.loads(body), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    except (ValueError, RecursionError):
+        return False
+    return False
 
 
 def decode_request(body: bytes) -> RequestFrame:
@@ -120,13 +136,18 @@ def failure(frame_id: str, error: SidecarError) -> bytes:
 
 
 def error_object(error: SidecarError) -> dict[str, object]:
-    """The error shape of every answer (spec §4). An error that is not for callers becomes one sentence."""
+    """The error shape of every answer (spec §4). An error that is not for callers becomes one sentence.
+
+    What failed inside carries `details.requestId`, by which the log names it.
+    """
     if not error.on_wire:
         error = ProviderFailed(INTERNAL)
     out: dict[str, object] = {"code": error.code, "message": error.message}
     details = dict(error.details)
     if error.details_code is not None:
         details = {"code": error.details_code, **details}
+    if error.details_code == ProviderFailed.details_code and (current := request_id()) is not None:
+        details["requestId"] = current
     if details:
         out["details"] = details
     if error.retryable:

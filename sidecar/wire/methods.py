@@ -62,7 +62,7 @@ METHODS: Mapping[str, Described] = {
         summary="The indexed notes by name", params=((*rules.NOTES, *rules.AGENT_V2),), results=("Notes",)
     ),
     "sidecar.why": Described(
-        summary="Why a note, or a line of it, is found by a query or is not",
+        summary="Why a note or transcript, or a line of it, is found by a query or is not",
         params=((rules.QUERY, *rules.WHY, *rules.AGENT_V2),),
         results=("Why",),
     ),

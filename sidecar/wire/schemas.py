@@ -120,6 +120,7 @@ def error() -> Schema:
                     "requiredScopes": listing(STRING),
                     "instance": STRING,
                     "reason": STRING,
+                    "requestId": STRING,
                 },
             ),
             "retryable": BOOLEAN,

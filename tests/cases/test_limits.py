@@ -92,3 +92,16 @@ async def test_numbers_that_json_does_not_have_are_refused(
     status, answer = await lanterns.post("/rpc/memory.search", body)
     assert status == 400
     assert answer.get("error", answer)["code"] == "INVALID_REQUEST"
+
+
+async def test_a_query_that_is_too_long_is_cut_and_both_contracts_say_so(lanterns: Any) -> None:
+    query = "lantern " + "x" * 9000
+    said = "only the first 8192 characters of the query were used"
+    v2 = await lanterns.call("memory.search", {"version": 2, "query": query})
+    assert v2["hits"]
+    assert said in v2["warning"]
+    v1 = await lanterns.call("memory.search", {"query": query})
+    assert v1["results"]
+    assert v1["warning"] == f"{said[0].upper()}{said[1:]}."
+    # Nothing is missing for that: a client need not index anything.
+    assert v1.keys().isdisjoint({"stale", "action"})

@@ -23,6 +23,7 @@ from sidecar.domain.errors import InvalidRequest, Unavailable
 Run = Callable[..., Result]
 REPOSITORY = Path(__file__).parents[2]
 WS = ("--workspace", "ws")
+TOKEN = '[[tokens]]\nname = "a"\nrole = "operator"\nsecret_file = "secret"\n'
 NOTHING = "no results; `memory-sidecar why PATH[:LINE] QUERY` says why a note is not found\n"
 REFERENCE = {"providerId": "memory-sidecar", "id": "memory/a.md", "fragment": "L3-L4"}
 HIT = {"reference": REFERENCE, "excerpt": "- one\n- two", "score": 0.8125, "source": "memory"}
@@ -181,6 +182,15 @@ def test_get_prints_the_text_exactly_and_says_where_it_goes_on(run: Run, desk: A
     }  # fmt: skip
 
 
+def test_get_past_the_end_of_a_note_exits_1_and_says_so(run: Run, desk: Any) -> None:
+    desk.answers["memory.get"] = {"status": "ok", "text": "", "from": 99, "lines": 0}
+    result = run("get", "memory/a.md", "--from", "99", *WS)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "not found: memory/a.md ends before line 99\n"
+    desk.answers["memory.get"] = {"status": "ok", "text": "", "from": 1, "lines": 0}
+    assert run("get", "memory/empty.md", *WS).exit_code == 0
+
+
 def test_get_of_nothing_exits_1_and_says_so(run: Run, desk: Any) -> None:
     desk.answers["memory.get"] = {"status": "not_found"}
     result = run("get", "memory/none.md", *WS)
@@ -251,7 +261,7 @@ def test_several_agents_without_a_default_need_a_choice(run: Run, home: Path) ->
         (("serve", "--port", "http", *WS), '--port accepts an integer from 0 to 65535, not "http"'),
         (("sarch",), "No such command 'sarch'."),
         (("token", "--role", "root"), "Invalid value for '--role': 'root' is not one of"),
-        (("config", "check"), "config check needs a FILE (see memory-sidecar config check --help)"),
+        (("config", "check"), "config check needs a FILE, there is none in the usual place (see"),
         (
             ("status", "--workspace", "/no/such"),
             "--workspace accepts an existing folder, /no/such does not exist",
@@ -270,17 +280,57 @@ def test_config_check_judges_the_file_by_itself(run: Run, home: Path) -> None:
     file.write_text("port = 1\n")
     result = run("config", "check", "sidecar.toml", MEMORY_SIDECAR_PORT="not a port")
     assert (result.exit_code, result.stdout) == (0, f"{file}: ok (main)\n")
-    # A workspace that is not on this machine makes no file unsound.
-    file.write_text('[agents.ops]\nworkspace = "gone"\n')
-    result = run("config", "check", "--config", "sidecar.toml")
-    assert (result.exit_code, result.stdout) == (0, f"{file}: ok (ops)\n")
-    assert result.stderr == (
-        f"warning: {file}: agents.ops.workspace accepts an existing folder, {home / 'gone'} does not exist\n"
-    )
     example = REPOSITORY / "config" / "memory-sidecar.example.toml"
+    assert run("config", "check", str(example)).exit_code == 2
+    (home / ".openclaw" / "workspace").mkdir(parents=True)
     assert run("config", "check", str(example)).exit_code == 0
     file.write_text("prot = 1\n")
     assert run("config", "check", "sidecar.toml").exit_code == 2
+
+
+def test_config_check_looks_into_the_usual_place(run: Run, home: Path) -> None:
+    assert run("init", *WS).exit_code == 0
+    usual = home / ".config" / "memory-sidecar" / "config.toml"
+    assert run("config", "check").stdout == f"{usual}: ok (main)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "secret"),
+    [
+        ('[agents.ops]\nworkspace = "gone"\n', None, ""),
+        (TOKEN, None, ""),
+        (TOKEN, 0o600, "short"),
+        (TOKEN, 0o644, "s" * 32),
+        (TOKEN, 0o600, "two words, which no header can carry"),
+        (TOKEN + TOKEN.replace('"a"', '"b"'), 0o600, "s" * 32),
+    ],
+)
+def test_config_check_refuses_with_the_words_of_serve(
+    text: str, mode: int | None, secret: str, run: Run, home: Path
+) -> None:
+    (home / "sidecar.toml").write_text(
+        text if "[agents" in text else f'[agents.main]\nworkspace="ws"\n{text}'
+    )
+    if mode is not None:
+        (home / "secret").write_text(secret)
+        (home / "secret").chmod(mode)
+    checked = run("config", "check", "sidecar.toml")
+    assert (checked.exit_code, checked.stdout) == (2, "")
+    served = run(
+        "serve", "--config", "sidecar.toml", "--port", "0", MEMORY_SIDECAR_EMBEDDINGS_PROVIDER="none"
+    )
+    assert served.exit_code == 2
+    assert served.stderr.splitlines()[-1] == checked.stderr.strip()
+
+
+def test_config_check_warns_of_variables_that_the_service_may_have(run: Run, home: Path) -> None:
+    (home / "sidecar.toml").write_text(TOKEN.replace('file = "secret"', 'env = "GATEWAY_SECRET"'))
+    result = run("config", "check", "sidecar.toml", *WS)
+    assert (result.exit_code, result.stderr) == (
+        0, "warning: tokens.a: environment variable GATEWAY_SECRET is not set\n",
+    )  # fmt: skip
+    short = run("config", "check", "sidecar.toml", *WS, GATEWAY_SECRET="short")
+    assert short.exit_code == 2
 
 
 def test_config_show_says_where_each_value_came_from(run: Run) -> None:
@@ -305,6 +355,13 @@ def test_token_prints_the_generated_or_the_configured_secret_of_the_role(run: Ru
     assert missing.stderr == "memory-sidecar: tokens: none of the configured ones has role operator\n"
     unset = run("token", "--role", "host", *given)
     assert unset.stderr == "memory-sidecar: tokens.g: environment variable G is not set\n"
+
+
+def test_token_makes_no_state_for_a_workspace_that_is_not_there(run: Run, home: Path) -> None:
+    result = run("token", "--workspace", "typo")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{home / 'typo'} does not exist" in result.stderr
+    assert not (home / ".local").exists()
 
 
 def test_token_refuses_a_state_directory_inside_the_workspace_and_writes_nothing(

@@ -109,7 +109,7 @@ def test_a_state_directory_that_is_open_to_others_or_inside_memory_is_found(run:
     code, found = findings(run, home)
     assert code == 2
     assert ("state", "warning", f"chmod -R go= {state}") in bad(found)
-    assert ("tokens", "error", "chmod 600 the file") in bad(found)
+    assert ("tokens", "error", f"chmod 600 {state / 'host.token'}") in bad(found)
     result = run("doctor", "--json", "--workspace", "ws", "--state-dir", "ws/state", "--port", "0")
     assert ("state", "error", "pass a --state-dir outside of it") in bad(
         json.loads(result.stdout)["findings"]
@@ -134,6 +134,15 @@ def test_the_port_is_free_ours_or_somebody_elses(run: Run, home: Path, desk: Any
         code, found = findings(run, home, port=str(taken))
     assert (code, bad(found)) == (2, [("port", "error", "stop it or pass another --port")])
     assert findings(run, home, port=str(taken))[1][-1]["message"] == f"127.0.0.1:{taken} is free"
+
+
+def test_a_service_whose_state_directory_was_deleted_is_told_from_a_foreign_program(
+    run: Run, home: Path, desk: Any
+) -> None:
+    shutil.rmtree(desk.state)
+    code, found = findings(run, home, port=str(desk.port))
+    action = "pass the flags that it was started with, or end it and start it again"
+    assert (code, bad(found)) == (2, [("port", "error", action)])
 
 
 def test_the_bundled_model_is_loaded_and_an_endpoints_missing_key_is_found(run: Run, home: Path) -> None:

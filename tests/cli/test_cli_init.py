@@ -13,7 +13,7 @@ from click.testing import Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.settings.gateway import agents_of
+from sidecar.settings.gateway import gateway_of
 from sidecar.settings.load import Flags, load
 
 Run = Callable[..., Result]
@@ -91,6 +91,7 @@ def test_a_file_that_is_there_is_kept_unless_told_otherwise(run: Run, home: Path
     ("arguments", "message"),
     [
         ((), "pass --workspace DIR"),
+        (("--workspace", "typo"), "typo does not exist"),
         (("--from", "none.json"), "No such file"),
         (("--from", "broken.json"), "is no gateway configuration"),
         (("--workspace", "ws", "--from", "broken.json"), "one of them"),
@@ -107,6 +108,19 @@ def test_what_cannot_be_done_is_one_line_and_nothing_is_written(
     assert result.stderr.count("\n") == 1
     assert not (home / ".config").exists()
     assert not (home / "ws" / "memory" / "c.toml").exists()
+
+
+def test_an_agent_of_the_gateway_that_cannot_be_taken_over_is_named(run: Run, home: Path) -> None:
+    (home / "gateway.json").write_text(
+        '{agents: {list: [{id: "Ops"}, {id: "ops"}, {id: "!!"}, {id: "main"}]}}'
+    )
+    result = run("init", "--from", "gateway.json")
+    assert result.stdout.startswith(f"{home / '.config' / 'memory-sidecar' / 'config.toml'}: ops, main (from")
+    told = [line for line in result.stderr.splitlines() if "does not exist yet" not in line]
+    assert told == [
+        'warning: agent "ops" is "ops" like "Ops", which was taken',
+        'warning: agent "!!" has no id that can be used',
+    ]
 
 
 def test_the_usual_workspace_is_found_without_a_gateway(run: Run, home: Path) -> None:
@@ -144,7 +158,7 @@ any_json = st.recursive(
 
 @given(any_json)
 def test_whatever_a_gateway_file_holds_gives_agents_with_usable_names(value: object) -> None:
-    found = agents_of(json.loads(json.dumps(value)))
+    found = gateway_of(json.loads(json.dumps(value))).agents
     assert found
     assert len({agent.id for agent in found}) == len(found)
     assert sum(agent.default for agent in found) <= 1

@@ -127,3 +127,38 @@ def test_a_service_that_answers_is_named_with_its_process(run: Run, home: Path, 
     assert f"service: process {os.getpid()} answers" in told
     assert home.is_dir()
     assert desk is not None
+
+
+def test_transcripts_that_a_reset_set_aside_are_named_with_the_setting(run: Run, home: Path) -> None:
+    folder = home / "sessions"
+    folder.mkdir()
+    (folder / "one.jsonl.reset.2026-01-01T00-00-00.000Z").write_text("{}\n")
+    (home / "c.toml").write_text(
+        '[agents.main]\nworkspace = "ws"\n[agents.main.sessions]\nenabled = true\ndirectory = "sessions"\n'
+        '[embeddings]\nprovider = "none"\n'
+    )
+    assert run("index", "--config", "c.toml").exit_code == 0
+    shown = run("status", "--config", "c.toml").stdout
+    assert "(reset-archive)" in shown
+    assert "set sessions.include_reset_archives = true" in shown
+
+
+def test_a_damaged_store_is_said_to_have_been_repaired_and_everything_is_found(run: Run, home: Path) -> None:
+    flags = (*WS, "--state-dir", "state")
+    assert run("index", *flags, **NONE).exit_code == 0
+    damaged = [path for path in (home / "state").rglob("*.sqlite*") if path.is_file()]
+    assert damaged
+    for path in damaged:
+        path.write_bytes(b"no database" * 100)
+    told = run("status", *flags, **NONE)
+    assert "  repaired    " in told.stdout
+    assert "MEMORY.md:1" in run("search", "tea", *flags, **NONE).stdout
+
+
+def test_a_wrong_folder_is_found_out_by_its_name_wherever_it_is_given(run: Run, home: Path) -> None:
+    for command in (("serve", "--port", "0"), ("search", "tea"), ("status",), ("token",), ("init",)):
+        refused = run(*command, "--workspace", "wss", **NONE)
+        assert refused.exit_code == 2
+        assert f"--workspace accepts an existing folder, {home / 'wss'} does not exist" in refused.stderr
+    told = run("doctor", "--workspace", "wss", "--port", "0", **NONE)
+    assert "-> create it or correct --workspace" in told.stdout

@@ -110,6 +110,26 @@ async def test_a_malformed_frame_is_answered_as_invalid_and_the_service_lives_on
     assert (await shared_example.search("boiler"))["hits"]
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (r'"\ud800x"', "a lone surrogate in a string"),
+        (r'"x\uDFFF"', "a lone surrogate in a string"),
+        (r'"\ud83d\ud83d\ude00"', "a lone surrogate in a string"),
+        (r'"\ud800', "Input data was truncated"),
+        (r'"\\ud800', "Input data was truncated"),
+    ],
+)
+async def test_a_body_that_is_no_json_is_refused_for_its_own_reason(
+    text: str, reason: str, shared_example: Any
+) -> None:
+    status, frame = await shared_example.post("/rpc/memory.search", f'{{"query":{text}}}'.encode())
+    assert (status, frame["error"]["message"]) == (400, f"body is not valid JSON: {reason}")
+    for whole in (r"\ud83d\ude00 boiler", r"\\ud800 boiler"):
+        status, _ = await shared_example.post("/rpc/memory.search", f'{{"query":"{whole}"}}'.encode())
+        assert status == 200
+
+
 async def test_what_fails_after_parsing_is_unavailable_with_a_stable_code(shared_example: Any) -> None:
     status, error = await shared_example.error(GET, {"reference": {"providerId": "other", "id": "MEMORY.md"}})
     assert status == 503

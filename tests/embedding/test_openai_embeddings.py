@@ -94,6 +94,27 @@ REFUSALS: dict[str, tuple[Any, str, bool, int | None]] = {
 }
 
 
+ADVICE = {
+    "key": "correct the key",
+    "forbidden": "correct the key",
+    "no model": "correct embeddings.base_url or embeddings.model",
+    "quota": "renew the quota",
+    "too often": "wait",
+    "failing": "read the log of the endpoint",
+    "overloaded": "read the log of the endpoint",
+    "text": "correct embeddings.base_url",
+    "redirect": "correct embeddings.base_url",
+}
+
+
+@pytest.mark.parametrize("case", ADVICE)
+async def test_each_refusal_has_one_thing_to_do(
+    endpoint: Endpoint, client: OpenAiEmbeddings, case: str
+) -> None:
+    endpoint.fault = REFUSALS[case][0]
+    assert (await failure(client)).advice.startswith(ADVICE[case])
+
+
 @pytest.mark.parametrize("case", REFUSALS)
 async def test_each_refusal_has_its_own_reason_and_says_nothing_of_key_or_address(
     endpoint: Endpoint, client: OpenAiEmbeddings, case: str

@@ -181,16 +181,23 @@ async def test_doctor_asks_the_endpoint_for_a_vector(
     write(workspace, NOTES)
     command = ("doctor", "--json", "--workspace", str(workspace), "--port", "0")
 
-    async def found() -> list[str]:
+    async def found() -> tuple[str, str | None]:
         done = await asyncio.to_thread(launcher.run, *command, environment=environment(endpoint))
         assert KEY not in done.stdout + done.stderr
-        return [
-            item["message"] for item in json.loads(done.stdout)["findings"] if item["check"] == "embeddings"
-        ]
+        findings = json.loads(done.stdout)["findings"]
+        item = next(item for item in findings if item["check"] == "embeddings")
+        return item["message"], item.get("action")
 
-    assert await found() == ["model tiny answers (64 dimensions)"]
+    assert await found() == ("model tiny answers (64 dimensions)", None)
     endpoint.fault = status(401)
-    assert await found() == ["the embedding endpoint does not accept the API key (401)"]
+    assert await found() == (
+        "the embedding endpoint does not accept the API key (401)",
+        "correct the key in the variable that embeddings.api_key_env names",
+    )
+    endpoint.fault = status(503)
+    assert (await found())[1] == "read the log of the endpoint, and start it again"
+    await endpoint.stop()
+    assert (await found())[1] == "start the endpoint, or correct [embeddings]"
 
 
 @pytest.mark.slow

@@ -36,6 +36,7 @@ MASKED = (
     "payload.serviceVersion",
     "payload.lease",
     "error.details.instance",
+    "error.details.requestId",
 )
 MASKED_IN_BARE_CALLS = ("id",)
 """The id of a frame that the service had to invent."""

@@ -77,6 +77,7 @@ async def test_what_is_wrong_with_a_call_is_an_error_that_says_it(served: Any) -
             ("memory_search", {"query": "x", "lines": 1}, "'lines' was unexpected"),
             ("memory_search", {"query": "  "}, "query must be a non-empty string"),
             ("memory_get", {"id": "memory/none.md"}, "no such text"),
+            ("memory_get", {"id": "MEMORY.md", "from": 999}, "the text ends before line 999"),
             ("memory_get", {"id": "../state/operator.token"}, "no such text"),
             ("memory_get", {"id": "sessions/main/a.jsonl"}, "no such text"),
             ("memory_get", {"id": "MEMORY.md#L1-L2", "revision": "0" * 40}, "no such text"),

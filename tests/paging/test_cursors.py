@@ -112,7 +112,19 @@ async def test_a_tampered_cursor_is_invalid(shared: Any) -> None:
     for at in range(0, len(cursor), 5):
         other = "A" if cursor[at] != "A" else "B"
         await refused(shared, "CURSOR_INVALID", cursor[:at] + other + cursor[at + 1 :])
-    for made_up in ("x", "=", cursor[:-1], cursor + "A", cursor * 2, f" {cursor}", "é", "\0", "A" * 2000):
+    for made_up in (
+        "x",
+        "=",
+        cursor[:-1],
+        cursor + "A",
+        f"{cursor}=",
+        f"{cursor}====",
+        cursor * 2,
+        f" {cursor}",
+        "é",
+        "\0",
+        "A" * 2000,
+    ):
         await refused(shared, "CURSOR_INVALID", made_up)
 
 

@@ -106,6 +106,7 @@ async def test_read_file_reads_what_is_readable_and_says_where_it_goes_on(served
         "/rpc/manager.readFile", {"relPath": "SOUL.md"}, token=served.secrets["NARROW"]
     )
     frame["error"]["details"].pop("instance", None)
+    assert len(frame["error"]["details"].pop("requestId")) == 12
     assert (status, frame["error"]) == (
         503,
         {

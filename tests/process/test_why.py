@@ -99,7 +99,7 @@ async def test_a_line_without_any_word_of_the_query_does_not_match(service: Any)
         ("memory/private/diary.md", "a pattern in exclude fits it", "remove the pattern"),
         ("memory/linked/far.md", "it is a link", 'extra_paths = ["memory/linked"]'),
         ("memory/twin.md", "duplicate: indexed as memory/other.md", "ask about that name"),
-        ("sessions/main/x.jsonl", "it names a transcript", "--source sessions"),
+        ("sessions/main/x.jsonl", "transcripts are not indexed", "enabled = true"),
     ],
 )
 async def test_a_note_that_is_not_indexed_has_a_reason_and_one_thing_to_do(
@@ -123,7 +123,7 @@ async def test_annotations_that_hide_a_line_are_named(service: Any) -> None:
 
 
 async def test_a_line_that_is_not_there_is_said(service: Any) -> None:
-    assert (await why(service, "memory/other.md", 9))["reason"] == "the note has 1 lines"
+    assert (await why(service, "memory/other.md", 9))["reason"] == "the note has 1 line"
     assert (await why(service, "MEMORY.md", 2))["verdict"] == "no-such-line"
 
 

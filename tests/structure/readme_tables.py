@@ -7,16 +7,21 @@ writes them anew. Each stands between `<!-- table: NAME -->` and `<!-- end -->`;
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
+from sidecar import client as client_package
 from sidecar.api.counters import Counters
 from sidecar.api.metrics import Exposition, Figures
 from sidecar.cli import cli
+from sidecar.domain import memory
+from sidecar.domain import provider as contract
 from sidecar.service.advice import REMEDIES
 from sidecar.settings.keys import ENVIRONMENT, FIELDS, env_name
 
@@ -92,7 +97,59 @@ def reasons() -> Iterator[str]:
         yield f"| `{reason}` | {_cell(remedy or 'nothing')} |"
 
 
+def client() -> Iterator[str]:
+    """The public surface of the Python client, with its types."""
+    yield from _surface((client_package.SidecarClient,), functions=(client_package.discover,))
+
+
+def provider() -> Iterator[str]:
+    """The contract of a memory provider, with its types."""
+    kinds = (
+        contract.MemoryProvider, contract.ProviderHandle, contract.CandidateHandle, contract.RefreshHandle,
+        contract.ProviderSetup, contract.Capabilities, contract.CandidateRequest, contract.Health,
+        memory.SearchRequest, memory.Page, memory.Hit, memory.Reference, memory.Citation,
+        memory.GetRequest, memory.Found, memory.NotFound,
+    )  # fmt: skip
+    yield from _surface(kinds)
+
+
+def _surface(kinds: tuple[type, ...], functions: tuple[Any, ...] = ()) -> Iterator[str]:
+    yield "| name | type | is |"
+    yield "|---|---|---|"
+    for function in functions:
+        yield f"| `{function.__name__}` | {_typed(function)} | {_said(function)} |"
+    for kind in kinds:
+        fields = getattr(kind, "__struct_fields__", None)
+        if fields is not None:
+            shown = ", ".join(f"{name}: {kind.__annotations__[name]}" for name in fields)
+            typed = f"`{_cell(shown)}`" if shown else ""
+            yield f"| `{kind.__name__}` | {typed} | {_said(kind)} |"
+            continue
+        yield f"| `{kind.__name__}` | | {_said(kind)} |"
+        for name, member in vars(kind).items():
+            if name.startswith("_"):
+                continue
+            value = member.fget if isinstance(member, property) else getattr(kind, name)
+            typed = _typed(value, property=isinstance(member, property))
+            yield f"| `{kind.__name__}.{name}` | {typed} | {_said(value)} |"
+
+
+def _typed(function: Any, *, property: bool = False) -> str:
+    signature = inspect.signature(function)
+    if property:
+        return f"`{_cell(str(signature.return_annotation))}`"
+    plain = [item for name, item in signature.parameters.items() if name != "self"]
+    text = str(signature.replace(parameters=plain)).replace("'", "")
+    return f"`{_cell(text)}`" + (", awaited" if inspect.iscoroutinefunction(function) else "")
+
+
+def _said(thing: Any) -> str:
+    return _cell((inspect.getdoc(thing) or "").split("\n\n")[0])
+
+
 TABLES = {
+    "client": client,
+    "provider": provider,
     "settings": settings,
     "variables": variables,
     "flags": flags,

@@ -135,7 +135,7 @@ async def test_a_change_within_with_its_time_put_back_is_never_shown_and_then_fo
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     hits, told = await followed.search("marmot lynx")
     assert hits == ()
-    assert told == ["1 transcripts changed since they were indexed; their hits were left out"]
+    assert told == ["1 transcript changed after being indexed; its hits were left out"]
     assert isinstance(followed.get("a.jsonl", reference.fragment, revision=reference.revision), NotFound)
     await followed.runtime.refresh()
     assert "jackal" in (await followed.find("jackal"))[0].excerpt
