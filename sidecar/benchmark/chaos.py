@@ -160,15 +160,18 @@ class Chaos:
             async with self._life:
                 if self._over.is_set():
                     return
-                await self.service.kill()
-                harmed = self._damage_state() if self._plan.damage and self._random.random() < 0.5 else ""
-                self._note("kills", harmed)
+                await self._end_a_life()
                 while not self._enough_kills and self._random.random() < 1 / 3:
                     await self.service.begin()
                     await asyncio.sleep(self._random.uniform(0.0, LONGEST_START_SECONDS))
-                    await self.service.kill()
-                    self._note("kills", "in a start")
+                    await self._end_a_life()
                 await self._start()
+
+    async def _end_a_life(self) -> None:
+        starting = "" if self.service.client else "in a start "
+        await self.service.kill()
+        harmed = self._damage_state() if self._plan.damage and self._random.random() < 0.5 else ""
+        self._note("kills", starting + harmed)
 
     async def _start(self) -> None:
         try:

@@ -32,7 +32,7 @@ class MortalService:
         self._workspace = workspace
         self._log = directory / "service.log"
         self._secret = secrets.token_urlsafe(32)
-        self._nursery = Nursery()
+        self._nursery: Nursery | None = None
         self._process: Offspring | None = None
         self._client: SidecarClient | None = None
 
@@ -45,6 +45,7 @@ class MortalService:
         """Start a process over the state as it is, without waiting until it serves."""
         flags = ("--workspace", str(self._workspace), "--state-dir", str(self.state), "--port", "0")
         environment = environment_with(self._secret, "warning")
+        self._nursery = self._nursery or Nursery()
         self._process = await self._nursery.bear(("serve", *flags), environment, self._log)
 
     async def start(self) -> None:
@@ -72,7 +73,8 @@ class MortalService:
     async def end(self) -> None:
         """Kill the last process, and start no more."""
         await self.kill()
-        self._nursery.close()
+        if self._nursery is not None:
+            self._nursery.close()
 
     def usage(self) -> Usage | None:
         """What the process holds now, where the system tells it."""
