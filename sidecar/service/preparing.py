@@ -93,9 +93,7 @@ class Preparers:
         if len(works) < WORTH_FILES or self._failed or not self._lock.acquire(blocking=False):
             return prepared(works, check)
         if not self._running and _code_on_disk() != _CODE:
-            log.warning(
-                "files are prepared one by one: the program was replaced; restart the service"
-            )
+            log.warning("files are prepared one by one: the program was replaced; restart the service")
             self._failed = True
         try:
             if self._failed:
