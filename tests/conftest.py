@@ -122,6 +122,8 @@ class Service:
 class Launcher:
     """Starts services and command lines with state and home of their own, and ends what it started."""
 
+    python = PYTHON
+
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.home = directory / "home"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -27,6 +29,7 @@ from sidecar.client import SidecarClient
 from sidecar.domain.errors import SettingsError, SidecarError
 
 FAILED = 2
+PROGRESS_SECONDS = 60.0
 Pair = tuple[Path, tuple[Question, ...]]
 
 
@@ -95,7 +98,10 @@ async def _ablated(sets: list[Pair], as_json: bool) -> None:
 @click.option("--requests", type=click.IntRange(1), default=30_000, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True, help="the same seed gives the same requests")
 def fuzz(workspace: Path, requests: int, seed: int) -> None:
-    """Send hostile requests to a fresh service over WORKSPACE; exit 1 if an answer is not as declared."""
+    """Send hostile requests to a fresh service over WORKSPACE; exit 1 if an answer is not as declared.
+
+    SIGINT and SIGTERM end it early, with the outcome of what was sent.
+    """
     report, alive = asyncio.run(_fuzzed(workspace.resolve(), requests, seed))
     counts = " ".join(f"{status}:{count}" for status, count in sorted(report.statuses.items()))
     click.echo(
@@ -120,8 +126,26 @@ async def _fuzzed(workspace: Path, requests: int, seed: int) -> tuple[Report, bo
         async with SidecarClient.over_tcp(own.url, own.secret) as client:
             # Until the first scan is indexed, `/readyz` answers 503 with counts, which is no fault.
             await client.call("sidecar.refresh", {}, timeout_seconds=None)
-        report = await bombard(target, requests=requests, seed=seed)
+        report = Report()
+
+        def end_early() -> None:
+            report.over = True
+
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(name, end_early)
+        progress = asyncio.create_task(_progress_of(report, requests))
+        try:
+            await bombard(target, requests=requests, seed=seed, report=report)
+        finally:
+            progress.cancel()
         return report, own.process.returncode is None
+
+
+async def _progress_of(report: Report, requests: int) -> None:
+    while True:
+        await asyncio.sleep(PROGRESS_SECONDS)
+        click.echo(f"{report.requests} of {requests}, wrong {len(report.findings)}", err=True)
 
 
 @benchmark.command()
@@ -202,7 +226,7 @@ def chaos(minutes: float, kills: int, damage: bool, seed: int) -> None:
     """
     with tempfile.TemporaryDirectory(prefix="memory-sidecar-chaos-") as directory:
         plan = Plan(seconds=minutes * 60, kills=kills, damage=damage, seed=seed)
-        under_way = Chaos(Path(directory), plan)
+        under_way = Chaos(Path(directory), plan, say=partial(click.echo, err=True))
         broken: Broken | None = None
         try:
             asyncio.run(under_way.run())

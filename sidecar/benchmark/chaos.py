@@ -11,6 +11,7 @@ import asyncio
 import signal
 import time
 from collections import Counter, deque
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -28,6 +29,9 @@ GROWTH = 1.10
 GROWTH_MEGABYTES = 16.0
 MORE_DESCRIPTORS = 8
 JUDGED_FROM_SECONDS = 240.0
+SAY_EVERY_KILLS = 50
+LONGEST_LIFE_SECONDS = 0.8
+LONGEST_START_SECONDS = 0.5
 _READERS = 2
 _UNHARMED = {"running.json", "sidecar.sock", "sidecar.lock", "operator.token", "host.token"}
 
@@ -56,8 +60,10 @@ class Outcome(msgspec.Struct, kw_only=True):
 class Chaos:
     """`run` raises `Broken` for the first invariant that does not hold."""
 
-    def __init__(self, directory: Path, plan: Plan) -> None:
+    def __init__(self, directory: Path, plan: Plan, say: Callable[[str], object] = str) -> None:
+        """`say` hears now and then how far it is."""
         self._plan = plan
+        self._say = say
         self._random = Random(plan.seed)  # noqa: S311 - nothing is secret here
         workspace = directory / "workspace"
         outside = directory / "outside"
@@ -76,7 +82,11 @@ class Chaos:
         """The whole of it. The service is ended in any case."""
         for _ in range(30):
             self._world.act()
-        await self.service.start()
+        try:
+            await self.service.start()
+        except BaseException:
+            await self.service.end()
+            raise
         self._began = time.monotonic()
         loop = asyncio.get_running_loop()
         for name in (signal.SIGINT, signal.SIGTERM):
@@ -94,7 +104,7 @@ class Chaos:
         except* Broken as broken:
             raise broken.exceptions[0] from None
         finally:
-            await self.service.kill()
+            await self.service.end()
         return self.outcome
 
     def end_early(self) -> None:
@@ -118,6 +128,8 @@ class Chaos:
 
     def _note(self, kind: str, what: str = "") -> None:
         self.outcome.done[kind] += 1
+        if kind == "kills" and self.outcome.done[kind] % SAY_EVERY_KILLS == 0:
+            self._say(f"{self.outcome.done[kind]} kills in {self._passed:.0f} s")
         if kind not in ("searches", "gets"):
             self.events.append(f"{self._passed:.2f} {kind} {what}")
 
@@ -136,19 +148,30 @@ class Chaos:
             await asyncio.sleep(self._random.expovariate(3))
 
     async def _kill(self) -> None:
-        """Kills until there were enough in the first half; the second half is for looking at growth."""
+        """Kills until there were enough in the first half; the second half is for looking at growth.
+
+        Each third one hits a process that is starting, which is when it repairs what the last one left.
+        """
         while not self._over.is_set():
             resting = self._enough_kills and self._passed > self._plan.seconds / 2
-            await asyncio.sleep(0.2 if resting else self._random.uniform(0.0, 1.2))
+            await asyncio.sleep(0.2 if resting else self._random.uniform(0.0, LONGEST_LIFE_SECONDS))
             if resting:
                 continue
             async with self._life:
                 if self._over.is_set():
                     return
-                await self.service.kill()
-                harmed = self._damage_state() if self._plan.damage and self._random.random() < 0.5 else ""
-                self._note("kills", harmed)
+                await self._end_a_life()
+                while not self._enough_kills and self._random.random() < 1 / 3:
+                    await self.service.begin()
+                    await asyncio.sleep(self._random.uniform(0.0, LONGEST_START_SECONDS))
+                    await self._end_a_life()
                 await self._start()
+
+    async def _end_a_life(self) -> None:
+        starting = "" if self.service.client else "in a start "
+        await self.service.kill()
+        harmed = self._damage_state() if self._plan.damage and self._random.random() < 0.5 else ""
+        self._note("kills", starting + harmed)
 
     async def _start(self) -> None:
         try:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
-import signal
-import sys
 from pathlib import Path
 
 import msgspec
 
-from sidecar.benchmark.serving import address_of, environment_with
+from sidecar.benchmark.nursery import Nursery, Offspring
+from sidecar.benchmark.serving import environment_with
 from sidecar.client import SidecarClient
+from sidecar.domain.errors import Unavailable
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -33,7 +32,8 @@ class MortalService:
         self._workspace = workspace
         self._log = directory / "service.log"
         self._secret = secrets.token_urlsafe(32)
-        self._process: asyncio.subprocess.Process | None = None
+        self._nursery: Nursery | None = None
+        self._process: Offspring | None = None
         self._client: SidecarClient | None = None
 
     @property
@@ -41,27 +41,40 @@ class MortalService:
         """A client of the process that runs now; None while none does."""
         return self._client
 
-    async def start(self) -> None:
-        """Start a process over the state as it is; raises `Unavailable` when it does not begin to serve."""
+    async def begin(self) -> None:
+        """Start a process over the state as it is, without waiting until it serves."""
         flags = ("--workspace", str(self._workspace), "--state-dir", str(self.state), "--port", "0")
-        with self._log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "sidecar", "serve", *flags,
-                stdout=asyncio.subprocess.PIPE, stderr=log, env=environment_with(self._secret, "warning"),
-                # What ends the harness, for example by Ctrl-C, is no kill that it did not make.
-                start_new_session=True,
-            )  # fmt: skip
-        self._client = SidecarClient.over_tcp(await address_of(self._process), self._secret)
+        environment = environment_with(self._secret, "warning")
+        self._nursery = self._nursery or Nursery()
+        self._process = await self._nursery.bear(("serve", *flags), environment, self._log)
+
+    async def start(self) -> None:
+        """As `begin`, until it serves; raises `Unavailable` when it does not."""
+        await self.begin()
+        if self._process is None:
+            raise Unavailable("the service did not start")
+        try:
+            line = await self._process.first_line()
+        except TimeoutError as error:
+            raise Unavailable("the service did not become ready in time") from error
+        if not line:
+            raise Unavailable("the service did not start")
+        self._client = SidecarClient.over_tcp(line.decode().split()[-1], self._secret)
 
     async def kill(self) -> None:
         """kill -9, and wait until it is gone."""
         self.epoch += 1
         client, self._client = self._client, None
-        if self._process is not None and self._process.returncode is None:
-            self._process.send_signal(signal.SIGKILL)
-            await self._process.wait()
+        if self._process is not None:
+            await self._process.kill()
         if client is not None:
             await client.close()
+
+    async def end(self) -> None:
+        """Kill the last process, and start no more."""
+        await self.kill()
+        if self._nursery is not None:
+            self._nursery.close()
 
     def usage(self) -> Usage | None:
         """What the process holds now, where the system tells it."""
@@ -77,7 +90,7 @@ class MortalService:
     @property
     def alive(self) -> bool:
         """Whether the process that was started last still runs."""
-        return self._process is not None and self._process.returncode is None
+        return self._process is not None and self._process.alive
 
     def log(self) -> str:
         """The end of what the processes said."""

@@ -32,6 +32,7 @@ class Report(msgspec.Struct, kw_only=True):
     statuses: Counter[int] = msgspec.field(default_factory=Counter)
     unanswered: int = 0
     findings: list[str] = msgspec.field(default_factory=list)
+    over: bool = False
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,9 +44,12 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     secrets: tuple[bytes, ...] = ()
 
 
-async def bombard(target: Target, *, requests: int, seed: int) -> Report:
-    """Send so many requests over a few connections; the report has at most `MOST_FINDINGS` findings."""
-    report = Report()
+async def bombard(target: Target, *, requests: int, seed: int, report: Report | None = None) -> Report:
+    """Send so many requests over a few connections; the report has at most `MOST_FINDINGS` findings.
+
+    A `report` of the caller's shows how far it is; setting its `over` ends it early.
+    """
+    report = Report() if report is None else report
     shares = [requests // IN_FLIGHT + (number < requests % IN_FLIGHT) for number in range(IN_FLIGHT)]
     async with asyncio.TaskGroup() as group:
         for number, share in enumerate(shares):
@@ -66,7 +70,7 @@ class _Gunner:
 
     async def fire(self, share: int) -> None:
         for _ in range(share):
-            if len(self._report.findings) >= MOST_FINDINGS:
+            if self._report.over or len(self._report.findings) >= MOST_FINDINGS:
                 break
             await self._shoot(self._requests.next())
         self._hang_up()

@@ -73,6 +73,7 @@ class AgentRuntime:
         transcripts: TranscriptAccess,
         rows: Callable[[], SessionRows],
         sessions: SessionRuntime | None,
+        repairs: tuple[str, ...],
     ) -> None:
         self._id = settings.id
         self._notes = notes
@@ -88,6 +89,7 @@ class AgentRuntime:
             watcher=notes.watcher,
             embeddings=embeddings,
             sessions=sessions.status if sessions is not None else None,
+            repairs=repairs,
         )
         hits = HitMaker(settings.provider_id, recorded_origin)
         search = self._search_over(settings, hits, corpus, offload)
@@ -197,8 +199,12 @@ class AgentRuntime:
         recorded_origin: RecordedOrigin,
         transcripts: TranscriptAccess = no_transcripts,
         rows: Callable[[], SessionRows] = lambda: NO_ROWS,
+        repairs: tuple[str, ...] = (),
     ) -> AgentRuntime:
-        """Open the agent's index, repairing what needs it, and build everything over it."""
+        """Open the agent's index, repairing what needs it, and build everything over it.
+
+        `repairs` were made before, and are told in status beside the index's own.
+        """
         if settings.workspace is None:
             raise SettingsError(f"agents.{settings.id}.workspace: a folder is needed")
         corpus = Corpus(
@@ -244,6 +250,7 @@ class AgentRuntime:
             rows=rows,
             recorded_origin=recorded_origin,
             audit=audit,
+            repairs=repairs,
         )
 
     def start(self) -> None:

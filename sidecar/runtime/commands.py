@@ -11,6 +11,8 @@ import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
+import msgspec
+
 from sidecar import logs
 from sidecar.runtime.agent import AgentRuntime
 from sidecar.runtime.allocator import collect_seldom, keep_little
@@ -19,6 +21,7 @@ from sidecar.settings.load import Loaded
 
 log = logging.getLogger(__name__)
 
+STATE_LOST = "the state directory was taken away while the service ran; everything in it was made anew"
 STOP_SECONDS = 4.5
 """After so long a stop ends the process as it is: a start repairs that as it repairs a kill (spec §2, §7)."""
 
@@ -54,13 +57,26 @@ async def _serve(loaded: Loaded) -> int:
 
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop)
-    async with Sidecar(loaded) as sidecar:
-        if not stopping.is_set():
+    repairs: tuple[str, ...] = ()
+    while not stopping.is_set():
+        async with Sidecar(loaded, repairs=repairs) as sidecar:
+            if stopping.is_set():
+                break
             port = await sidecar.listen()
-            sys.stdout.write(f"memory-sidecar ready on http://{_shown_host(loaded)}:{port}\n")
-            sys.stdout.flush()
-            await stopping.wait()
+            if not repairs:
+                sys.stdout.write(f"memory-sidecar ready on http://{_shown_host(loaded)}:{port}\n")
+                sys.stdout.flush()
+            await _either(stopping, sidecar.lost)
+        repairs = (STATE_LOST,)
+        loaded = msgspec.structs.replace(loaded, settings=msgspec.structs.replace(loaded.settings, port=port))
     return 0
+
+
+async def _either(*events: asyncio.Event) -> None:
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
 
 
 def _end_within(seconds: float) -> None:

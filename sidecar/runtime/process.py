@@ -44,13 +44,15 @@ from sidecar.service.preparing import Preparers
 from sidecar.service.workspace import TranscriptAccess
 from sidecar.settings.load import Loaded
 from sidecar.settings.model import AgentSettings, watched_roots
-from sidecar.settings.state import Endpoint, StateDirectory
+from sidecar.settings.state import SOCKET_NAME, Endpoint, StateDirectory
 from sidecar.settings.tokens import TokenStore
 from sidecar.wire.rules import Params
 
 log = logging.getLogger(__name__)
 
 ROTATION_SECONDS = 2.0
+STATE_SECONDS = 1.0
+"""How often is looked whether the state directory is still in its place."""
 CALL_SECONDS = 2.5
 """What calls in work get at a stop; the rest of the five seconds is for answering and persisting."""
 LOCAL_PRINCIPAL = Principal(name="command-line", role="operator", scopes=(READ_SCOPE,))
@@ -60,9 +62,15 @@ LOCAL_BEARER = Bearer(principal=LOCAL_PRINCIPAL, key=LOCAL_PRINCIPAL.name, holds
 class Sidecar:
     """All parts over one state directory, which is locked while this is open."""
 
-    def __init__(self, loaded: Loaded, *, only: str | None = None) -> None:
-        """`only` narrows the agents to one, for commands about a single agent."""
+    def __init__(self, loaded: Loaded, *, only: str | None = None, repairs: tuple[str, ...] = ()) -> None:
+        """`only` narrows the agents to one, for commands about a single agent.
+
+        `repairs` is what status says was mended before this was opened.
+        """
         self._loaded = loaded
+        self._repairs = repairs
+        self.lost = asyncio.Event()
+        """Set when the state directory was taken away under us: only opening anew helps."""
         self._settings = loaded.settings
         self._only = only
         self._stack = AsyncExitStack()
@@ -147,6 +155,7 @@ class Sidecar:
             recorded_origin=self.sessions.origins(agent.id).of,
             transcripts=self._transcripts_of(agent),
             rows=partial(self.sessions.rows, agent.id),
+            repairs=self._repairs,
         )
 
     def _transcripts_of(self, agent: AgentSettings) -> TranscriptAccess:
@@ -187,10 +196,13 @@ class Sidecar:
             raise StateError(
                 f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; pass another --port"
             ) from error
+        state.keep(SOCKET_NAME)
         state.write_endpoint(Endpoint(host=settings.host, port=port, pid=os.getpid()))
         self._stack.callback(state.clear_endpoint)
         rotation = asyncio.create_task(self._rotate(tokens, sockets), name="token rotation")
         self._stack.push_async_callback(_cancelled, rotation)
+        guard = asyncio.create_task(self._guard(state), name="state guard")
+        self._stack.push_async_callback(_cancelled, guard)
         stalls = asyncio.create_task(self._stalls.run(), name="stall monitor")
         self._stack.push_async_callback(_cancelled, stalls)
         sweeper = asyncio.create_task(self.leases.run(), name="lease sweeper")
@@ -218,6 +230,16 @@ class Sidecar:
                 self.leases.sweep()
                 self.sessions.sweep()
                 await sockets.end_revoked()
+
+    async def _guard(self, state: StateDirectory) -> None:
+        """All of it may be deleted at any time (spec §1), which a running service has to notice by itself."""
+        while True:
+            name = await asyncio.to_thread(state.lost)
+            if name is not None:
+                break
+            await asyncio.sleep(STATE_SECONDS)
+        log.error("the state directory was taken away or replaced", extra={"missing": name})
+        self.lost.set()
 
     def _readiness(self, principal: Principal) -> tuple[bool, dict[str, object]]:
         visible = visible_agents(principal, tuple(self.agents))

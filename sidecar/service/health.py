@@ -38,7 +38,10 @@ class HealthReport:
         watcher: Watcher,
         embeddings: Embeddings,
         sessions: SessionStatus | None = None,
+        repairs: tuple[str, ...] = (),
     ) -> None:
+        """`repairs` are told beside those that the index made of itself."""
+        self._repairs = repairs
         self._index = index
         self._indexer = indexer
         self._watcher = watcher
@@ -105,7 +108,7 @@ class HealthReport:
                 "pendingVectors": total.pending,
                 "unsettled": sum(not entry.settled for entry in entries),
                 "phase": self._indexer.phase,
-                "repairs": list(self._index.repairs),
+                "repairs": [*self._repairs, *self._index.repairs],
             },
             "watch": _without_none({"mode": watch.mode, "reason": watch.reason, "folders": watch.folders}),
             "embeddings": self._embeddings.details(),

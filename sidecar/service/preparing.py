@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -30,6 +31,17 @@ WORTH_FILES = 96
 """Fewer files at once are prepared here: a process takes as long to start as a hundred of them."""
 _MOST_WORKERS = 4
 _LOOK_SECONDS = 0.05
+
+
+def _code_on_disk() -> tuple[int, int] | None:
+    try:
+        status = Path(__file__).stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+_CODE = _code_on_disk()
 
 
 class Work(msgspec.Struct, frozen=True, array_like=True):
@@ -80,7 +92,12 @@ class Preparers:
         """
         if len(works) < WORTH_FILES or self._failed or not self._lock.acquire(blocking=False):
             return prepared(works, check)
+        if not self._running and _code_on_disk() != _CODE:
+            log.warning("files are prepared one by one: the program was replaced; restart the service")
+            self._failed = True
         try:
+            if self._failed:
+                return prepared(works, check)
             self._holders.add(holder)
             if not self._running:
                 self._start()

@@ -120,6 +120,7 @@ class StateDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._kept: dict[str, tuple[int, int]] = {}
 
     @classmethod
     def open(cls, path: Path, *, roots: Iterable[Path], agents: Collection[str]) -> StateDirectory:
@@ -148,7 +149,22 @@ class StateDirectory:
                 os.close(descriptor)
         except OSError as error:
             raise StateError(f"state directory {self.path}: {agent_id}: {error.strerror}") from error
+        self.keep(agent_id)
         return folder
+
+    def keep(self, name: str) -> None:
+        """Remember what has this name now, for `lost`; what is not there is lost already."""
+        self._kept[name] = _identity(self.path / name) or (0, 0)
+
+    def lost(self) -> str | None:
+        """The name of something kept that was taken away or replaced since; None while all is in place.
+
+        What a process has open lives on without a name: it would serve from it, and nobody would find it.
+        """
+        for name, identity in self._kept.items():
+            if _identity(self.path / name) != identity:
+                return name
+        return None
 
     def lock(self) -> StateLock:
         """The exclusive right to this directory; raises `StateError` when another process has it."""
@@ -163,6 +179,8 @@ class StateDirectory:
             if not _taken(descriptor):
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+                status = os.fstat(descriptor)
+                self._kept[LOCK_NAME] = (status.st_dev, status.st_ino)
                 return StateLock(descriptor)
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
         except OSError as error:
@@ -190,6 +208,14 @@ class StateDirectory:
         record = read_endpoint(self.path)
         if record is None or record.pid == os.getpid():
             (self.path / ENDPOINT_NAME).unlink(missing_ok=True)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def read_endpoint(directory: Path) -> Endpoint | None:

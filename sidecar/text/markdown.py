@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block import StateBlock, blockquote
 from markdown_it.token import Token
 
 from sidecar.domain.corpus import NO_ANNOTATIONS, Annotations, Unit, UnitKind
@@ -37,6 +37,24 @@ def _look_up(state: StateBlock, _start: int, _end: int, _silent: bool) -> bool:
     return False
 
 
+# The parser asks at each level of quotes anew whether a line ends one, so deep ones would cost seconds.
+_QUOTE_DEPTH = 8
+_QUOTES = "quotes"
+
+
+def _quote(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """The parser's block quotes, of which those too deep are the text of the one around them."""
+    depth = state.env.get(_QUOTES, 0)
+    if depth >= _QUOTE_DEPTH:
+        return False
+    state.env[_QUOTES] = depth + 1
+    try:
+        return blockquote(state, start, end, silent)
+    finally:
+        state.env[_QUOTES] = depth
+
+
+_PARSER.block.ruler.at("blockquote", _quote, {"alt": ["paragraph", "reference", "blockquote", "list"]})
 _PARSER.block.ruler.before(
     "table", _CHECKPOINT, _look_up, {"alt": ["paragraph", "reference", "blockquote", "list"]}
 )

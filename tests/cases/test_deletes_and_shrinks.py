@@ -83,3 +83,31 @@ async def test_a_note_cut_down_then_emptied_keeps_nothing_of_what_was_removed(
     # One place is asked for, and the only note that is left takes it.
     assert [hit.path for hit in await both(service, "ladder borrowed", maxResults=1)] == ["memory/other.md"]
     assert service.stop() == 0
+
+
+@pytest.mark.slow
+async def test_ten_hits_are_asked_of_three_notes_that_are_left_and_then_of_none(
+    launcher: Any, workspace: Path, write: Any, eventually: Any
+) -> None:
+    """BR-51, in both legs: words, and a query that shares none with the notes."""
+    write(workspace, {f"memory/n{n}.md": f"The ferry to island {n} sails at noon.\n" for n in range(40)})
+    service = launcher.serve(workspace)
+    await service.ready()
+
+    async def paths(query: str) -> set[str]:
+        page = await service.search(query, maxResults=10, minScore=0)
+        return {hit["reference"]["id"] for hit in page["hits"]}
+
+    assert len(await paths("ferry island")) == len(await paths("boat trips across the water")) == 10
+    for n in range(37):
+        (workspace / "memory" / f"n{n}.md").unlink()
+    left = {f"memory/n{n}.md" for n in (37, 38, 39)}
+
+    async def three() -> bool:
+        return await paths("ferry island") == await paths("boat trips across the water") == left
+
+    await eventually(three)
+    for path in left:
+        (workspace / path).unlink()
+    assert await paths("ferry island") == await paths("boat trips across the water") == set()
+    assert service.stop() == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import time
 from pathlib import Path
@@ -15,6 +16,12 @@ NOTES = 2000
 # What the case asks of a machine of its own, and what still tells a blocked loop on a shared one.
 HEALTH_SECONDS, SEARCH_SECONDS = 0.25, 2.0
 SHARED_MACHINE = 4
+
+
+async def until(event: asyncio.Event, seconds: float) -> None:
+    """Wait for the event, no longer than a pace between two requests."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
 
 
 @pytest.mark.slow
@@ -51,9 +58,9 @@ async def test_beside_a_stopped_service_a_second_one_refuses_and_the_first_goes_
 
 @pytest.mark.slow
 async def test_while_thousands_of_notes_are_indexed_health_and_searches_answer_in_their_time(
-    launcher: Any, workspace: Path, write: Any
+    launcher: Any, workspace: Path, write: Any, eventually: Any
 ) -> None:
-    """BR-56; some callers leave in the middle."""
+    """BR-56; some callers leave in the middle, and then nothing is in work for them."""
     write(workspace, {f"memory/a{n}.md": f"# Old {n}\n\nShelf {n} holds jar {n}.\n" for n in range(500)})
     service = launcher.serve(workspace)
     await service.ready()
@@ -71,7 +78,7 @@ async def test_while_thousands_of_notes_are_indexed_health_and_searches_answer_i
                 async with session.get(service.url + "/healthz") as response:
                     assert response.status == 200
                 health.append(time.monotonic() - began)
-                await asyncio.sleep(0.1)
+                await until(indexed, 0.1)
 
         async def search() -> None:
             number = 0
@@ -80,22 +87,32 @@ async def test_while_thousands_of_notes_are_indexed_health_and_searches_answer_i
                 began = time.monotonic()
                 asked = asyncio.create_task(service.search(f"jar topic{number % 97}"))
                 if number % 4 == 0:
-                    await asyncio.sleep(0.001)
+                    await asyncio.wait({asked}, timeout=0.001)
                     asked.cancel()
                     await asyncio.gather(asked, return_exceptions=True)
                     continue
                 await asked
                 searches.append(time.monotonic() - began)
-                await asyncio.sleep(0.2)
+                await until(indexed, 0.2)
 
         async def until_indexed() -> None:
-            deadline = time.monotonic() + 240
-            while (await service.call("memory.status", {}))["details"]["files"]["indexed"] < NOTES + 500:
-                assert time.monotonic() < deadline
-                await asyncio.sleep(0.2)
+            async def all_of_them() -> bool:
+                files = (await service.call("memory.status", {}))["details"]["files"]
+                return bool(files["indexed"] >= NOTES + 500)
+
+            await eventually(all_of_them, within=240, pause=0.2)
             indexed.set()
 
         await asyncio.gather(watch_health(), search(), until_indexed())
+
+    async def nothing_in_work() -> bool:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(service.url + "/metrics", headers=service.headers()) as response,
+        ):
+            return "memory_sidecar_calls_in_work 0.0" in await response.text()
+
+    await eventually(nothing_in_work)
     health.sort()
     assert len(searches) > 3
     print(f"health p99 {health[int(len(health) * 0.99)]:.3f} s, slowest search {max(searches):.3f} s")  # noqa: T201

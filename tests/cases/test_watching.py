@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import resource
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -133,6 +135,10 @@ async def test_an_unreadable_folder_is_kept_and_named_and_embeds_nothing_anew_wh
     await service.ready()
     embedded = (await service.call("memory.status", {}))["details"]["work"]["blocksEmbedded"]
     assert embedded >= 205
+    for _ in range(2):
+        await service.call("sidecar.refresh", {})
+    details = (await service.call("memory.status", {}))["details"]
+    assert (details["files"]["indexed"], details["work"]["blocksEmbedded"]) == (205, embedded)
     (root / "memory").chmod(0)
 
     async def named() -> bool:
@@ -141,6 +147,10 @@ async def test_an_unreadable_folder_is_kept_and_named_and_embeds_nothing_anew_wh
     await eventually(named)
     for _ in range(3):
         await service.call("sidecar.refresh", {})
+    details = (await service.call("memory.status", {}))["details"]
+    assert details["files"]["indexed"] == 205, "what cannot be seen is kept"
+    for n in range(5):
+        assert f"trinket{n}" in str(await service.excerpts(f"trinket{n}"))
     page = await service.search("trinket3")
     assert any("trinket3" in hit["excerpt"] for hit in page["hits"])
     assert page["coverage"] == "partial"
@@ -169,6 +179,16 @@ async def test_odd_files_stop_no_other_and_each_is_named_with_its_reason(
     (memory / "dangling.md").symlink_to(memory / "nowhere.md")
     (memory / "nul.md").write_bytes(b"\0" * 4096)
     write(workspace, {"memory/Twin.md": "The upper zebu.\n", "memory/twin.md": "The lower zebu.\n"})
+    named = {"memory/" + "n" * 252 + ".md": "yak0", "memory/🦊 fox.md": "yak1", "memory/new\nline.md": "yak2"}
+    write(workspace, {name: f"The named {word} grazes.\n" for name, word in named.items()})
+    (memory / "broken.md").write_bytes(b"The broken yak3 \xff\xfe\x80 grazes.\n")
+    (memory / "endless.md").write_text("yak4 " + "grazes on and on " * 20_000)
+    (memory / "loop").symlink_to(memory)
+    (memory / "self.md").symlink_to("self.md")
+    listening = socket.socket(socket.AF_UNIX)
+    with contextlib.chdir(memory):
+        listening.bind("socket.md")
+    listening.close()
     if os.geteuid() == 0:
         os.mknod(memory / "device.md", 0o600 | 0o020000, os.makedev(1, 5))
     over = asyncio.Event()
@@ -179,9 +199,9 @@ async def test_odd_files_stop_no_other_and_each_is_named_with_its_reason(
             number += 1
             path = memory / f"brief{number % 7}.md"
             path.write_text("brief\n")
-            await asyncio.sleep(0)
             path.unlink()
-            await asyncio.sleep(0.005)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(over.wait(), 0.005)
 
     restless = asyncio.create_task(make_and_delete())
     service = launcher.serve(workspace, environment=words_only)
@@ -190,6 +210,8 @@ async def test_odd_files_stop_no_other_and_each_is_named_with_its_reason(
             await eventually(found(service, f"nugget{n}"))
         texts = await service.excerpts("zebu")
         assert sorted(texts) == ["The lower zebu.", "The upper zebu."]
+        for n in range(5):
+            await eventually(found(service, f"yak{n}"))
         assert not await service.excerpts("foreign secret")
         details = (await service.call("memory.status", {}))["details"]
     finally:
@@ -201,6 +223,9 @@ async def test_odd_files_stop_no_other_and_each_is_named_with_its_reason(
         "memory/pipe.md": "pipe",
         "memory/dir.md": "folder",
         "memory/dangling.md": "link",
+        "memory/loop": "link",
+        "memory/self.md": "link",
+        "memory/socket.md": "socket",
     }
     if os.geteuid() == 0:
         wanted["memory/device.md"] = "device"

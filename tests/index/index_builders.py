@@ -123,6 +123,13 @@ def found_by_vector(view: View, text: str) -> tuple[str, int] | None:
     return entry.path, entry.units.lines(int(view.vectors.first_unit[rows[0]])).start
 
 
+def nearest(view: View, text: str, most: int) -> set[str]:
+    """The paths of the `most` nearest blocks, or of as many as there are."""
+    assert view.vectors is not None
+    rows, _ = view.vectors.search(vector(text), most)
+    return {view.documents[int(view.vectors.document_id[row])].path for row in rows}
+
+
 def contents(view: View) -> dict[str, bytes]:
     """Path -> content hash of everything live."""
     return {path: entry.content_hash for path, entry in view.paths.items()}

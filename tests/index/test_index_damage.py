@@ -216,6 +216,7 @@ async def test_a_state_directory_that_cannot_be_used_is_said_so(tmp_path: Path) 
 async def test_a_damaged_vector_graph_is_never_loaded_and_costs_no_embedding(
     tmp_path: Path, damage: Damage, pattern: str
 ) -> None:
+    """BR-53."""
     options: dict[str, object] = {"model": MODEL, "crossover": 20}
     await prepare(tmp_path, **options)
     index = await open_index(tmp_path, **options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from index_builders import document, found_by_vector, open_index, put
+from index_builders import document, found_by_vector, nearest, open_index, put
 
 ROUNDS = 200
 CROSSOVER = 8
@@ -27,8 +27,9 @@ async def test_two_hundred_rounds_of_adding_and_deleting_lose_and_revive_nothing
         if n >= 37:
             assert found is not None
             assert found[0] == f"s{n}.md"
+        assert nearest(index.view(), f"steady text {n}", 10) == {"s37.md", "s38.md", "s39.md"}
     await index.apply(removals=["s37.md", "s38.md", "s39.md"])
-    assert found_by_vector(index.view(), "steady text 38") is None
+    assert nearest(index.view(), "steady text 38", 10) == set()
     living: list[int] = []
     for number in range(rounds):
         added = list(range(number * 5, number * 5 + 5))

@@ -1,4 +1,4 @@
-"""Where the kernel gives no file events the service polls, says so, and still finds every edit (spec §6)."""
+"""BR-07: without file events the service polls, says so, and still finds every edit (spec §6)."""
 
 from __future__ import annotations
 

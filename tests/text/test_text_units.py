@@ -349,6 +349,32 @@ def test_absurd_nesting_loses_no_line() -> None:
     assert "bottom" in "".join(unit.text for unit in plain(quotes))
 
 
+@pytest.mark.parametrize("mark", [">", "> ", "> - "])
+def test_quotes_without_end_cost_no_more_than_a_few_levels_and_keep_their_lines(mark: str) -> None:
+    """The work that the parser does is counted, since times depend on the machine."""
+    asked = 0
+
+    def count() -> None:
+        nonlocal asked
+        asked += 1
+
+    lazy = [f"lazy{number}" for number in range(2000)]
+    text = "\n".join([mark * 60 + "bottom", *lazy, "", "# after", "", "last words"])
+    found = units(text, curated=False, recall=True, projects=True, check=count)
+    assert asked < 12 * len(lazy)
+    lines = text.split("\n")
+    kept = [line for unit in found for line in lines[unit.lines.start - 1 : unit.lines.end]]
+    assert kept == [line for line in lines if line]
+    assert [(unit.lines.start, unit.kind) for unit in found[-2:]] == [(2003, "heading"), (2005, "paragraph")]
+
+
+def test_quotes_of_a_mail_keep_their_bullets_down_to_the_eighth_level() -> None:
+    found = plain("".join(f"{'> ' * depth}- point{depth}\n\n" for depth in range(1, 12)))
+    kinds = {unit.text.split("point")[1]: unit.kind for unit in found}
+    assert [kinds[str(depth)] for depth in range(1, 9)] == ["bullet"] * 8
+    assert len(kinds) == 11
+
+
 @pytest.mark.slow
 def test_huge_files_are_cut_in_time() -> None:
     """20,000 bullets and a 2 MB line: both come whole, in time that grows with their length."""
