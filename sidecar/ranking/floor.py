@@ -8,10 +8,14 @@ import msgspec
 
 
 class Strength(NamedTuple):
-    """What a hit is worth: its score, and the part of it that its words gave."""
+    """What a hit is worth: its score, and the part of it that its words gave.
+
+    `lone`: it holds one word of the query, of several, and a common one. Only of the best hit is that known.
+    """
 
     score: float
     text: float
+    lone: bool = False
 
 
 class Floor(Protocol):
@@ -43,15 +47,18 @@ class DefaultFloor(msgspec.Struct, frozen=True):
     """Without `minScore`: the more the best hit says of the query, the longer its list.
 
     What it says is told by its words, alike with and without vectors: likeness adds something to any text,
-    and counts only beyond `likeness`. One hit at `lowest`, `few` where that is `strong`, `most` where it is
-    all of the query (`full`). Of these stay those that reach `relative` of the best; hits within `near` of
-    the best stay always, for they say the same of the query. A hit that shares no word with the query needs
-    `meaning`.
+    and counts only beyond `likeness`. One common word of several counts as `lone` of what it weighs: it
+    stands in notes about other things, while two seldom meet by chance. One hit at `lowest`, `few` from
+    `strong` on, more from `longer` on, `most` where it is all of the query (`full`). Of these stay those that
+    reach `relative` of the best; hits within `near` of the best stay always, for they say the same of the
+    query. A hit that shares no word with the query needs `meaning`.
     """
 
-    lowest: float = 0.1
-    strong: float = 0.28
+    lowest: float = 0.14
+    strong: float = 0.22
+    longer: float = 0.4
     full: float = 1.0
+    lone: float = 0.5
     few: int = 6
     most: int = 20
     least: float = 0.07
@@ -74,9 +81,9 @@ class DefaultFloor(msgspec.Struct, frozen=True):
 
     def _length(self, best: Strength) -> int:
         """How long a list may be that begins with this hit."""
-        strength = max(best.text, best.score - self.likeness)
+        strength = max(best.text, best.score - self.likeness) * (self.lone if best.lone else 1.0)
         weak = _share(strength, self.lowest, self.strong)
-        strong = _share(strength, self.strong, self.full)
+        strong = _share(strength, self.longer, self.full)
         return 1 + round((self.few - 1) * weak + (self.most - self.few) * strong)
 
 

@@ -17,6 +17,7 @@ from sidecar.ranking.collapse import LOOK_AHEAD, NEAR_SCORE, Collapse, Placed
 from sidecar.ranking.floor import Floor, Strength
 from sidecar.ranking.likeness import Likeness, said
 from sidecar.service.ordering import Ranked
+from sidecar.service.query_words import QueryWords
 from sidecar.service.showing import NoHit
 from sidecar.text.prepare import CURATED
 
@@ -47,8 +48,9 @@ class Descent:
     However often it stops and goes on, the hits and their places are those of one uninterrupted descent.
     """
 
-    def __init__(self, floor: Floor, *, demoted: float) -> None:
+    def __init__(self, floor: Floor, *, demoted: float, words: QueryWords | None = None) -> None:
         self._floor = floor
+        self._words = words or QueryWords()
         self._demoted = demoted
         self._found = Collapse()
         self._likeness = Likeness()
@@ -63,7 +65,16 @@ class Descent:
 
     def take(self, ranking: Iterator[Ranked], windows: Shows, most: int) -> None:
         """Go down one more ranking until there are `most` hits, and a little further for their twins."""
-        leg = _Leg(ranking, windows, self._floor, self._found, self._likeness, self.dropped, self._demoted)
+        leg = _Leg(
+            ranking,
+            windows,
+            self._floor,
+            self._words,
+            self._found,
+            self._likeness,
+            self.dropped,
+            self._demoted,
+        )
         self._legs.append(leg)
         while len(self._found) < most and leg.step():
             pass
@@ -119,6 +130,7 @@ class _Leg:
         ranking: Iterator[Ranked],
         windows: Shows,
         floor: Floor,
+        asked: QueryWords,
         found: Collapse,
         likeness: Likeness,
         dropped: set[str],
@@ -127,6 +139,7 @@ class _Leg:
         self.windows = windows
         self._ranking = ranking
         self._floor = floor
+        self._asked = asked
         self._found = found
         self._dropped = dropped
         self._factor = demoted
@@ -257,7 +270,9 @@ class _Leg:
             self._dropped.add(ranked.entry.path)
         if not isinstance(shown, Hit):
             return None
-        self._best = self._best or Strength(ranked.score, ranked.text)
+        if self._best is None:
+            lone = self._asked.lone(shown.excerpt, ranked.entry.path, ranked.entry.day)
+            self._best = Strength(ranked.score, ranked.text, lone)
         self._last = ranked.score
         return shown
 

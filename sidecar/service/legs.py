@@ -24,10 +24,11 @@ _SIGNS = "'\"`.,;:!?()[]{}<>*_~"
 
 
 class WeightedTerm(msgspec.Struct, frozen=True):
-    """A query term with what it weighs in this corpus: its own weight times its rarity."""
+    """A query term with what it weighs in this corpus: its own weight times its rarity; `held_by` units."""
 
     term: QueryTerm
     rarity: float
+    held_by: int
 
     @property
     def weight(self) -> float:
@@ -60,7 +61,7 @@ def most_telling(terms: Sequence[QueryTerm], held_by: Sequence[int], count: int)
     Of more, the heaviest of those that some unit holds come first, so that a long paste finds what any of
     its words finds.
     """
-    weighted = [WeightedTerm(term, idf(held, count)) for term, held in zip(terms, held_by, strict=True)]
+    weighted = [WeightedTerm(term, idf(held, count), held) for term, held in zip(terms, held_by, strict=True)]
     if len(weighted) <= QUERY_TERMS:
         return weighted
     order = sorted(range(len(weighted)), key=lambda at: (held_by[at] > 0, weighted[at].weight), reverse=True)

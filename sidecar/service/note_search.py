@@ -18,6 +18,7 @@ from sidecar.service.filters import covered
 from sidecar.service.hits import HitMaker
 from sidecar.service.legs import WeightedTerm, lexical_leg, vector_leg
 from sidecar.service.ordering import order
+from sidecar.service.query_words import QueryWords
 from sidecar.service.shelf import Shelf
 from sidecar.service.showing import Windows
 from sidecar.service.timings import LegTimes
@@ -47,7 +48,7 @@ class NoteSearch:
 
         `still` are folders that were just seen to be as the scan left them (`Corpus.folders_still`).
         """
-        descent = Descent(floor, demoted=parameters.near_equal)
+        descent = Descent(floor, demoted=parameters.near_equal, words=QueryWords(terms))
         if not terms:
             return descent
         only = covered(view, request.within)

@@ -29,6 +29,7 @@ from sidecar.service.documents import PASSAGE_FIELD, UNIT_FIELD
 from sidecar.service.indexing import Indexer
 from sidecar.service.legs import WeightedTerm, Words, most_telling, vector_leg
 from sidecar.service.ordering import order
+from sidecar.service.query_words import QueryWords
 from sidecar.service.session_shelf import SessionShelf
 from sidecar.service.session_windows import SessionWindows
 from sidecar.service.transcript_documents import facts_of, transcript_of
@@ -144,7 +145,7 @@ class SessionSearch:
         parameters: Parameters,
     ) -> Descent:
         """The hits that the floor keeps, best first, taken to `request.max_results`."""
-        descent = Descent(floor, demoted=parameters.near_equal)
+        descent = Descent(floor, demoted=parameters.near_equal, words=QueryWords(terms))
         if not terms or not visible.units:
             return descent
         words = _lexical_leg(visible, terms, parameters)

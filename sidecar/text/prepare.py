@@ -5,6 +5,7 @@ Pure and picklable, for it runs in worker processes.
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Sequence
 from hashlib import blake2b, sha256
@@ -135,7 +136,7 @@ def prepare(
             terms.extend(index_terms(across[index]))
         prepared.append(PreparedUnit(unit=unit, terms=" ".join(terms), head=head, group=group, size=size))
     day = note_day(path) if source == "memory" else None
-    name_terms = " ".join(index_terms(_name_words(path) + (f" {spoken(day)}" if day else "")))
+    name = " ".join(name_terms(path, day))
     return PreparedDocument(
         path=path,
         source=source,
@@ -145,16 +146,17 @@ def prepare(
         note=decoded.note,
         day=day.toordinal() if day else None,
         units=tuple(prepared),
-        passages=_passages(prepared, name_terms),
+        passages=_passages(prepared, name),
         blocks=_blocks(prepared),
     )
 
 
-def _name_words(path: str) -> str:
-    """Folders, name and stem; white space in names stays a border of words."""
+def name_terms(path: str, day: datetime.date | None) -> list[str]:
+    """What every unit of a file is also found by: folders, name and stem, and the day as it is spoken."""
     pure = PurePosixPath(path)
     folders = [part for part in pure.parent.parts if part not in ("..", ".", "/")]
-    return " ".join((path, *folders, pure.name, pure.stem))
+    words = (path, *folders, pure.name, pure.stem)  # white space in names stays a border of words
+    return index_terms(" ".join((*words, spoken(day)) if day else words))
 
 
 def _groups(found: Sequence[Unit]) -> list[int]:
@@ -202,7 +204,7 @@ def _token_around(line: str, cut: int) -> tuple[int, int]:
     return start, end
 
 
-def _passages(prepared: Sequence[PreparedUnit], name_terms: str) -> tuple[Passage, ...]:
+def _passages(prepared: Sequence[PreparedUnit], name: str) -> tuple[Passage, ...]:
     """All units shared out evenly to passages; what a malformed annotation hides is in none of the texts."""
     total = sum(unit.size + 1 for unit in prepared)
     aim = total / max(1, -(-total // _PASSAGE_MOST))
@@ -212,11 +214,11 @@ def _passages(prepared: Sequence[PreparedUnit], name_terms: str) -> tuple[Passag
         length += unit.size + 1
         if length >= aim * (len(passages) + 1) or index == len(prepared) - 1:
             held = prepared[first : index + 1]
-            texts = [name_terms, held[0].head, *(each.terms for each in held if each.group != BLOCKED)]
+            texts = [name, held[0].head, *(each.terms for each in held if each.group != BLOCKED)]
             terms = " ".join(filter(None, texts))
             passages.append(Passage(first_unit=first, unit_count=len(held), terms=terms))
             first = index + 1
-    return tuple(passages) or (Passage(first_unit=0, unit_count=0, terms=name_terms),)
+    return tuple(passages) or (Passage(first_unit=0, unit_count=0, terms=name),)
 
 
 def _blocks(prepared: Sequence[PreparedUnit]) -> tuple[Block, ...]:

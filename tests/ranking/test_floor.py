@@ -54,7 +54,24 @@ def test_a_little_likeness_makes_no_list_longer(likeness: float) -> None:
         for place, (score, text) in enumerate(zip(alike, words, strict=True))
         if floor.keeps(place, Strength(score, text), best) and score < floor.near * alike[0]
     ]
-    assert len(more) < len(kept(floor, words)) == 4
+    assert len(more) < len(kept(floor, words)) == 5
+
+
+@given(scores_.filter(lambda scores: scores[0] > 0))
+def test_one_common_word_of_several_makes_no_list_longer_and_a_middling_one_shorter(
+    scores: list[float],
+) -> None:
+    """The notes that hold it may be about anything."""
+
+    def length(ranked: list[float], *, lone: bool) -> int:
+        best = Strength(ranked[0], ranked[0], lone)
+        stays = [
+            DefaultFloor().keeps(place, Strength(score, score), best) for place, score in enumerate(ranked)
+        ]
+        return [*stays, False].index(False)
+
+    assert length(scores, lone=True) <= length(scores, lone=False)
+    assert (length([0.25] + [0.2] * 9, lone=True), length([0.25] + [0.2] * 9, lone=False)) == (1, 6)
 
 
 def test_by_meaning_alone_nothing_very_weak_is_shown() -> None:
