@@ -11,7 +11,6 @@ import contextlib
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -19,6 +18,7 @@ import tantivy
 from numpy.typing import NDArray
 
 from sidecar.domain.errors import StateError, StoreDamaged
+from sidecar.index.documents import ORDINAL_BITS
 from sidecar.index.entries import split_key, unit_key
 from sidecar.index.private_files import private_directory, seal
 from sidecar.index.segment_files import verify_segments
@@ -142,27 +142,26 @@ class LexicalSnapshot:
         only: Collection[int] | None,
         spread: int,
     ) -> Found:
-        hits: list[tuple[Any, tantivy.DocAddress]] = []
-        keys: list[int] = []
-        numbers: set[int] = set()
-        for _ in range(ROUNDS):
-            query = self._restricted(queries, only, numbers)
-            found = self._searcher.search(query, limit, count=False).hits
+        rounds: list[Found] = []
+        numbers: list[int] = []
+        while len(rounds) < ROUNDS:
+            found = self._searcher.search(self._restricted(queries, only, numbers), limit, count=False).hits
             addresses = [address for _, address in found]
-            found_keys = [int(key or 0) for key in self._searcher.fast_field_values(KEY, addresses)]
+            keys = np.array(self._searcher.fast_field_values(KEY, addresses), np.uint64)
+            sizes = np.array(self._searcher.fast_field_values(SIZE, addresses), np.int64)
             # What was left out scored no less, so everything stays in order.
-            hits += found
-            keys += found_keys
+            rounds.append(Found(keys, np.array([score for score, _ in found], np.float32), sizes))
             if len(found) < limit or not spread:
                 break
-            numbers.update(split_key(key)[0] for key in found_keys)
+            numbers += np.unique(keys >> np.uint64(ORDINAL_BITS)).tolist()
             if len(numbers) >= spread:
                 break
-        addresses = [address for _, address in hits]
+        if len(rounds) == 1:
+            return rounds[0]
         return Found(
-            np.array(keys, np.uint64),
-            np.array([score for score, _ in hits], np.float32),
-            np.array(self._searcher.fast_field_values(SIZE, addresses), np.int64),
+            np.concatenate([found.keys for found in rounds]),
+            np.concatenate([found.scores for found in rounds]),
+            np.concatenate([found.sizes for found in rounds]),
         )
 
     def documents(self) -> set[int]:

@@ -31,7 +31,7 @@ _FORMAT = 1
 _MANIFEST = "base.json"
 _LINKS = 16
 _BUILD_BREADTH = 128
-_SEARCH_BREADTH = 400
+_SEARCH_BREADTH = 200
 _ROWS_AT_ONCE = 500
 
 Numbers = NDArray[np.int64]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 
 from sidecar.domain.corpus import Annotations
 from sidecar.ranking.parameters import Parameters
+
+MOST_IMPORTANT = 10
 
 Adjustment = tuple[str, float]
 
@@ -23,6 +26,13 @@ def recency(age_days: int | None, parameters: Parameters) -> float:
 def importance(value: int | None) -> float:
     """`0.9 + 0.02 * importance` for 1 to 10, 1 without: importance 5 is neutral (U§11, milder)."""
     return 1.0 if value is None else 0.9 + 0.02 * value
+
+
+def largest_factor(parameters: Parameters, *, projects: bool) -> float:
+    """What the adjustments multiply a score by at most; `projects`: whether any project is active."""
+    project = parameters.project if projects else 1.0
+    factors = (recency(0, parameters), parameters.curated, importance(MOST_IMPORTANT), project)
+    return math.prod(max(factor, 1.0) for factor in factors)
 
 
 def adjustments(

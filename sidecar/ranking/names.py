@@ -12,7 +12,9 @@ def name_of(query: str) -> str:
 
 def name_tier(name: str, path: str) -> int:
     """3: the name is the whole path; 2: the file's name; 1: its name without the ending; 0: none of these."""
-    if not name or name == "." or (path.isascii() and name not in path.lower()):
+    if not name or name == ".":
+        return 0
+    if path.isascii() and (len(name) > len(path) or name not in path.lower()):
         return 0
     path = unicodedata.normalize("NFC", path).lower()
     if name == path:

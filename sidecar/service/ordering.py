@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from heapq import heappop, heappush
+from math import inf
 from typing import NamedTuple
 
 import msgspec
@@ -14,7 +16,7 @@ from sidecar.domain.corpus import NO_ANNOTATIONS, Annotations
 from sidecar.index.documents import ORDINAL_BITS
 from sidecar.index.entries import DocumentEntry
 from sidecar.index.view import View
-from sidecar.ranking.adjust import Adjustment, adjustments
+from sidecar.ranking.adjust import Adjustment, adjustments, largest_factor
 from sidecar.ranking.fusion import Scored
 from sidecar.ranking.names import name_of, name_tier
 from sidecar.ranking.parameters import Parameters
@@ -33,6 +35,7 @@ class _Document(NamedTuple):
     """What all units of a document share; `plain` are the adjustments of those without annotations."""
 
     entry: DocumentEntry
+    marked: Mapping[int, Annotations]
     tier: int
     plain: tuple[Adjustment, ...]
 
@@ -66,11 +69,30 @@ def order(
     """
     active = frozenset(map(normalise_project_key, projects or ()))
     judge = _Judge(view, scored, name_of(query), today, active, parameters)
-    head = judge.judged(scored.seeds[: parameters.adjusted])
-    head.sort(key=lambda judged: (-judged[4].tier, -judged[0]))
-    yield from map(judge.ranked, head)
+    yield from map(judge.ranked, _adjusted(judge, scored, parameters.adjusted))
     for start in range(parameters.adjusted, len(scored.seeds), _AT_ONCE):
         yield from map(judge.ranked, judge.judged(scored.seeds[start : start + _AT_ONCE]))
+
+
+def _adjusted(judge: _Judge, scored: Scored, most: int) -> Iterator[_Judged]:
+    """The best `most` seeds in the order of their adjusted scores, judged as far as anybody asks.
+
+    A unit may come once nothing behind it can be adjusted past it.
+    """
+    seeds = scored.seeds[:most]
+    if judge.is_named(seeds):
+        named = judge.judged(seeds)
+        named.sort(key=lambda judged: (-judged[4].tier, -judged[0]))
+        yield from named
+        return
+    waiting: list[tuple[float, int, _Judged]] = []
+    for start in range(0, len(seeds), _AT_ONCE):
+        end = start + _AT_ONCE
+        for place, judged in enumerate(judge.judged(seeds[start:end]), start):
+            heappush(waiting, (-judged[0], place, judged))
+        attainable = judge.largest_factor * float(scored.scores[seeds[end]]) if end < len(seeds) else -inf
+        while waiting and -waiting[0][0] >= attainable:
+            yield heappop(waiting)[2]
 
 
 class _Judge:
@@ -94,23 +116,31 @@ class _Judge:
         self._today = today.toordinal()
         self._active = active
         self._parameters = parameters
+        self.largest_factor = largest_factor(parameters, projects=bool(active))
         self._known: dict[int, _Document | None] = {}
         self._plain: dict[tuple[int | None, bool], tuple[Adjustment, ...]] = {}
+
+    def is_named(self, seeds: NDArray[np.intp]) -> bool:
+        """Whether the query names the file of any of the seeds."""
+        numbers = np.unique(self._scored.keys[seeds] >> ORDINAL_BITS).tolist()
+        entries = filter(None, map(self._documents.get, numbers))
+        return any(name_tier(self._name, entry.path) for entry in entries)
 
     def judged(self, seeds: NDArray[np.intp]) -> list[_Judged]:
         """The units among the seeds that may be seen, in the order of the seeds."""
         found: list[_Judged] = []
-        known = self._known
+        known, unknown = self._known, self._document
         keys, scores = self._scored.keys[seeds].tolist(), self._scored.scores[seeds].tolist()
         spoken = self._scored.spoken[seeds].tolist()
         for index, key, score, speaks in zip(seeds.tolist(), keys, scores, spoken, strict=True):
             number = key >> ORDINAL_BITS
-            if number not in known:
-                known[number] = self._document(number)
-            document = known[number]
+            try:
+                document = known[number]
+            except KeyError:
+                document = known[number] = unknown(number)
             if document is None or (not speaks and _is_bare(document, key & _ORDINAL)):
                 continue
-            marked = document.entry.units.marked
+            marked = document.marked
             annotations = marked.get(key & _ORDINAL) if marked else None
             if annotations is None:
                 factors = document.plain
@@ -147,7 +177,7 @@ class _Judge:
         plain = self._plain.get(kind)
         if plain is None:
             plain = self._plain[kind] = self._factors(entry, NO_ANNOTATIONS)
-        return _Document(entry, name_tier(self._name, entry.path), plain)
+        return _Document(entry, entry.units.marked, name_tier(self._name, entry.path), plain)
 
     def _factors(self, entry: DocumentEntry, annotations: Annotations) -> tuple[Adjustment, ...]:
         return adjustments(

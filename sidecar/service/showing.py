@@ -135,25 +135,25 @@ def near_spans(
 
     It ends where the sizes add up to more than a window takes, at a taken unit and at another group.
     """
-    own = table.row(ordinal)
-    group = own.group
-    room = UNIT_LIMIT - own.size
+    low = max(0, ordinal - reach)
+    rows = table.rows_between(low, ordinal + reach + 1)
+    at = ordinal - low
+    group, room = rows[at].group, UNIT_LIMIT - rows[at].size
 
-    def fitting(ordinals: range) -> list[Span]:
+    def fitting(places: range) -> int:
+        """How many of these rows, in turn, could stand in the window."""
         left = room
-        found: list[Span] = []
-        for at in ordinals:
-            row = table.row(at)
+        for count, place in enumerate(places):
+            row = rows[place]
             left -= row.size
-            if left < 0 or row.group != group or taken(at):
-                break
-            found.append(_span(row, table.char_range(at)))
-        return found
+            if left < 0 or row.group != group or taken(low + place):
+                return count
+        return len(places)
 
-    above = fitting(range(ordinal - 1, max(0, ordinal - reach) - 1, -1))
-    below = fitting(range(ordinal + 1, min(len(table), ordinal + reach + 1)))
-    spans = [*reversed(above), _span(own, table.char_range(ordinal)), *below]
-    return ordinal - len(above), spans
+    first = at - fitting(range(at - 1, -1, -1))
+    end = at + 1 + fitting(range(at + 1, len(rows)))
+    spans = [_span(row, table.char_range(low + first + n)) for n, row in enumerate(rows[first:end])]
+    return low + first, spans
 
 
 def entry_spans(table: UnitTable, ordinal: int) -> tuple[int, list[Span]]:
