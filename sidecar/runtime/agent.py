@@ -83,14 +83,7 @@ class AgentRuntime:
         self._tasks: list[asyncio.Task[None]] = []
         self.embeddings = embeddings = notes.embeddings
         self.indexer = notes.indexer
-        self.health = HealthReport(
-            index=index,
-            indexer=self.indexer,
-            watcher=notes.watcher,
-            embeddings=embeddings,
-            sessions=sessions.status if sessions is not None else None,
-            repairs=repairs,
-        )
+        self.health = self._report(notes, repairs)
         hits = HitMaker(settings.provider_id, recorded_origin)
         search = self._search_over(settings, hits, corpus, offload)
         self.legs = search.legs
@@ -132,6 +125,16 @@ class AgentRuntime:
         )
         self.provider = owning_provider(
             settings, native, self.manager, decisions=self.decisions, filters=filters
+        )
+
+    def _report(self, notes: IndexedSource, repairs: tuple[str, ...]) -> HealthReport:
+        return HealthReport(
+            index=notes.index,
+            indexer=notes.indexer,
+            watcher=notes.watcher,
+            embeddings=notes.embeddings,
+            sessions=self._sessions.status if self._sessions is not None else None,
+            repairs=repairs,
         )
 
     def _search_over(
