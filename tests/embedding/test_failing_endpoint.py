@@ -46,6 +46,7 @@ async def test_a_failing_endpoint_costs_meaning_alone_and_heals_without_a_restar
 
 
 async def test_a_used_up_quota_is_asked_rarely(endpoint: Endpoint, start: Start, eventually: Any) -> None:
+    """BR-47."""
     endpoint.fault = status(429, body={"error": {"code": "insufficient_quota"}})
     agent = await start(circuit=Circuit())
     await agent.write("a.md", *[f"word number {n}" for n in range(30)])
