@@ -3,118 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from aiohttp import web
-from embedding_endpoint import PROBE, Endpoint, raw, status
-from index_builders import document, found_by_words, open_index
-from sidecar.adapters.openai_embeddings import OpenAiEmbeddings
+from embedding_endpoint import PROBE, Endpoint, status
+from filled_agents import NOTES, Agent, Start, opened, probe_vector, whole, write_all
+from index_builders import found_by_words, open_index
 
-from sidecar.domain.errors import EmbeddingFailed
-from sidecar.embedding.circuit import Circuit
 from sidecar.embedding.contract import EmbeddingIdentity
-from sidecar.embedding.guarded import GuardedEmbedder
-from sidecar.index.agent_index import AgentIndex
-from sidecar.service.embeddings import Embeddings
 
 pytestmark = pytest.mark.slow
-
-
-class Agent:
-    """An index with its embeddings and the task that fills them in."""
-
-    def __init__(self, index: AgentIndex, guard: GuardedEmbedder, **options: Any) -> None:
-        self.index = index
-        self.guard = guard
-        self.embeddings = Embeddings(provider="openai-compatible", embedder=guard, index=index, **options)
-        self.task = asyncio.create_task(self.embeddings.run())
-
-    async def write(self, path: str, *lines: str) -> None:
-        """Publish a note, as the indexer does."""
-        doc = document(path, *lines)
-        vectors = await self.embeddings.immediate({block.hash: block.text for block in doc.blocks})
-        await self.index.apply([doc], vectors=vectors)
-        self.embeddings.wake()
-
-    async def nearest(self, text: str) -> str | None:
-        """The path of the block that is nearest to a query, if the query got a vector."""
-        view = self.index.view()
-        meaning = await self.embeddings.of_query(view, text, [])
-        if meaning.vector is None or view.vectors is None:
-            return None
-        rows, _ = view.vectors.search(meaning.vector, 1)
-        return view.documents[int(view.vectors.document_id[rows[0]])].path if len(rows) else None
-
-    @property
-    def whole(self) -> bool:
-        return not self.embeddings.gaps() and self.index.model is not None
-
-    @property
-    def circuit(self) -> str:
-        return self.guard.circuit.state
-
-    async def stop(self) -> None:
-        self.task.cancel()
-        await asyncio.gather(self.task, return_exceptions=True)
-        await self.index.close()
-        await self.guard.close()
-
-
-Start = Callable[..., Any]
-
-
-@pytest.fixture
-async def start(endpoint: Endpoint, tmp_path: Path) -> AsyncIterator[Start]:
-    """Starts agents over the same directory, with short pauses."""
-    running: list[Agent] = []
-
-    async def started(*, query_seconds: float = 3.0, circuit: Circuit | None = None, **options: Any) -> Agent:
-        client = OpenAiEmbeddings(base_url=endpoint.base_url, model="tiny", timeout_seconds=5)
-        guard = GuardedEmbedder(
-            client,
-            circuit=circuit or Circuit(first_pause=0.1, lasting_pause=0.4),
-            query_seconds=query_seconds,
-        )
-        index = await open_index(tmp_path / "index", model=None, awaits_model=True)
-        agent = Agent(index, guard, **options)
-        running.append(agent)
-        return agent
-
-    yield started
-    for agent in running:
-        await agent.stop()
-
-
-NOTES = {"fruit.md": "a ripe banana", "car.md": "an engine with oil", "sea.md": "a ship in the harbour"}
-
-
-def probe_vector(endpoint: Endpoint) -> np.ndarray[Any, np.dtype[np.float32]]:
-    row = np.array(endpoint.vectors([PROBE])[0], np.float32)
-    return row / np.linalg.norm(row)
-
-
-async def write_all(agent: Agent) -> None:
-    for path, line in NOTES.items():
-        await agent.write(path, line)
-
-
-async def whole(agent: Agent, eventually: Any) -> None:
-    async def check() -> bool:
-        assert not agent.task.done()
-        return agent.whole
-
-    await eventually(check, pause=0.01)
-
-
-async def opened(agent: Agent, eventually: Any) -> None:
-    async def check() -> bool:
-        return agent.circuit != "closed"
-
-    await eventually(check, pause=0.005)
 
 
 async def test_every_text_is_embedded_once_and_found_by_meaning(
@@ -280,143 +181,6 @@ async def test_one_odd_answer_is_not_taken_for_another_model(
     assert endpoint.embedded["a mountain with snow"] == 1
     assert await agent.nearest("mountains") == "new.md"
     assert {endpoint.embedded[text] for text in NOTES.values()} == {1}
-
-
-@pytest.mark.parametrize(
-    ("fault", "reason"),
-    [
-        (status(500), "is failing (500)"),
-        (status(401), "does not accept the API key (401)"),
-        (status(429, Retry_After="0.3"), "is asked too often (429)"),
-        (raw(b"<html>"), "gave a web page instead of JSON"),
-        (raw(b'{"data": []}'), "gave 0 vectors"),
-        (raw(b'{"data": [{"embedding": [NaN]}]}'), "gave numbers that are not finite"),
-    ],
-)
-async def test_a_failing_endpoint_costs_meaning_alone_and_heals_without_a_restart(
-    endpoint: Endpoint, start: Start, eventually: Any, fault: Any, reason: str
-) -> None:
-    endpoint.fault = fault
-    agent = await start()
-    await write_all(agent)
-    await opened(agent, eventually)
-    assert reason in agent.embeddings.gaps()[0]
-    assert found_by_words(agent.index.view(), "banana") == {("fruit.md", 1)}
-    details = agent.embeddings.details()
-    assert (details["searchMode"], details["pending"]) == ("fts-only", 3)
-    assert reason in str(details["reason"])
-    endpoint.fault = None
-    await whole(agent, eventually)
-    assert await agent.nearest("boats") == "sea.md"
-
-
-async def test_a_used_up_quota_is_asked_rarely(endpoint: Endpoint, start: Start, eventually: Any) -> None:
-    """BR-47."""
-    endpoint.fault = status(429, body={"error": {"code": "insufficient_quota"}})
-    agent = await start(circuit=Circuit())
-    await agent.write("a.md", *[f"word number {n}" for n in range(30)])
-    await opened(agent, eventually)
-    for _ in range(5):
-        meaning = await agent.embeddings.of_query(agent.index.view(), "word", [])
-        assert "quota is used up" in str(meaning.gaps)
-        await agent.write("b.md", "more")
-    assert len(endpoint.asked) == 1
-    assert agent.guard.circuit.due_in > 20
-
-
-async def test_a_search_does_not_ask_an_endpoint_that_is_known_to_fail(
-    endpoint: Endpoint, start: Start, eventually: Any
-) -> None:
-    agent = await start()
-    await write_all(agent)
-    await whole(agent, eventually)
-    agent.guard.circuit = Circuit()
-    endpoint.fault = status(403)
-    view = agent.index.view()
-    assert (await agent.embeddings.of_query(view, "boats", [])).gaps
-    asked = len(endpoint.asked)
-    for _ in range(50):
-        assert (await agent.embeddings.of_query(view, "boats", [])).vector is None
-    assert len(endpoint.asked) == asked
-
-
-async def test_a_search_waits_for_its_vector_only_briefly(
-    endpoint: Endpoint, start: Start, eventually: Any
-) -> None:
-    agent = await start(query_seconds=0.1)
-    await write_all(agent)
-    await whole(agent, eventually)
-
-    async def hang(_request: web.Request, _asked: dict[str, Any]) -> None:
-        await asyncio.Event().wait()
-
-    endpoint.fault = hang
-    async with asyncio.timeout(2):
-        meaning = await agent.embeddings.of_query(agent.index.view(), "boats", [])
-    assert meaning.vector is None
-    assert "gave no vector for a query within 0.1 s" in str(meaning.gaps)
-
-
-async def test_a_failing_endpoint_refuses_the_query_where_that_is_asked_for(
-    endpoint: Endpoint, start: Start, eventually: Any
-) -> None:
-    agent = await start(on_failure="error")
-    await write_all(agent)
-    await whole(agent, eventually)
-    assert await agent.nearest("boats") == "sea.md"
-    await endpoint.stop()
-    for _ in range(3):
-        with pytest.raises(EmbeddingFailed, match=r"the (connection to the )?embedding endpoint"):
-            await agent.nearest("boats")
-    await endpoint.start()
-    await whole(agent, eventually)
-    assert await agent.nearest("boats") == "sea.md"
-
-
-async def test_a_text_that_the_endpoint_cannot_embed_holds_up_no_other(
-    endpoint: Endpoint, start: Start, eventually: Any
-) -> None:
-    async def poison(_request: web.Request, asked: dict[str, Any]) -> web.StreamResponse | None:
-        poisoned = any("poison" in text for text in asked["input"])
-        return await status(500)(_request, asked) if poisoned else None
-
-    endpoint.fault = poison
-    agent = await start()
-    lines = [f"a good thing {n}" for n in range(6)]
-    await agent.write("a.md", *lines[:3], "the poison of a frog", *lines[3:])
-    await whole(agent, eventually)
-    details = agent.embeddings.details()
-    assert (details["pending"], details["refused"]) == (1, 1)
-    assert "is failing (500)" in str(details["refusal"])
-    assert endpoint.embedded == dict.fromkeys(lines, 1)
-
-
-async def test_a_note_that_goes_while_it_is_embedded_does_not_come_back(
-    endpoint: Endpoint, start: Start, eventually: Any
-) -> None:
-    agent = await start()
-    await whole(agent, eventually)
-    go = asyncio.Event()
-
-    async def slow(_request: web.Request, _asked: dict[str, Any]) -> None:
-        await go.wait()
-
-    endpoint.fault = slow
-    asked = len(endpoint.asked)
-    await agent.write("gone.md", "a volcano")
-
-    async def asking() -> bool:
-        return len(endpoint.asked) > asked
-
-    await eventually(asking)
-    await agent.index.apply(removals=["gone.md"])
-    await agent.write("kept.md", "a forest")
-    go.set()
-    await whole(agent, eventually)
-    view = agent.index.view()
-    assert set(view.paths) == {"kept.md"}
-    assert view.vectors is not None
-    assert view.vectors.count == 1
 
 
 async def test_agents_share_an_endpoint_and_its_circuit(

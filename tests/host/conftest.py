@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,8 @@ from sidecar.domain.session_rows import SessionRow
 from sidecar.host.audiences import AudienceBook
 from sidecar.host.sessions import HostSessions
 from sidecar.host.table import SessionTable
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 def an_id(number: int) -> str:

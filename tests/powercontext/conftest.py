@@ -91,3 +91,16 @@ async def open_handle(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Opener]:
             return handle
 
         yield opened
+
+
+@pytest.fixture
+async def filled(stub: Any) -> Any:
+    """The stub with one record of the agent main."""
+    from agent_memory import AgentMemory
+
+    async with aiohttp.ClientSession() as session:
+        await AgentMemory(stub.url, stub.token, session).remember(
+            "openclaw:agent:main", "The boiler was serviced in May"
+        )
+    stub.calls.clear()
+    return stub
