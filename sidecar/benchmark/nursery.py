@@ -118,7 +118,7 @@ class Nursery:
 def main() -> None:
     """Fork a service for each order that comes over the socket whose number is the argument."""
     # So that each child has them; they are above this module, which runs them as a shell would.
-    for name in ("sidecar.__main__", "sidecar.runtime"):
+    for name in ("sidecar.cli", "sidecar.runtime"):
         importlib.import_module(name)
     # The children are nobody's business here: they are waited for by their handles.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
