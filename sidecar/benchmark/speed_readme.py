@@ -58,8 +58,8 @@ def _circumstances(runs: int) -> str:
     measured = f"medians of {runs} runs" if runs > 1 else "one run"
     machine = f"{os.cpu_count()} cores, {_memory_gb():.0f} GB, {platform.system()} {platform.machine()}"
     return (
-        f"{datetime.now(UTC):%Y-%m-%d}, {machine}, Python {platform.python_version()}, {libraries}; {measured}.\n"
-        "In brackets: how often the floor of the same run, or what the row names."
+        f"{datetime.now(UTC):%Y-%m-%d}, {machine}, Python {platform.python_version()}, {libraries}; "
+        f"{measured}.\nIn brackets: how often the floor of the same run, or what the row names."
     )
 
 
