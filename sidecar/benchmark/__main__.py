@@ -23,6 +23,8 @@ from sidecar.benchmark.retrieval import Asking, measure
 from sidecar.benchmark.scoring import Score, Summary, summarise
 from sidecar.benchmark.serving import own_process, own_service
 from sidecar.benchmark.speed import SEED, Amount, measure_speed
+from sidecar.benchmark.speed_agents import measure_agents
+from sidecar.benchmark.speed_readme import readme_table
 from sidecar.benchmark.speed_rows import Row, medians
 from sidecar.benchmark.speed_rows import table as speed_table
 from sidecar.client import SidecarClient
@@ -30,6 +32,7 @@ from sidecar.domain.errors import SettingsError, SidecarError
 
 FAILED = 2
 PROGRESS_SECONDS = 60.0
+AGENT_NOTES = 200
 Pair = tuple[Path, tuple[Question, ...]]
 
 
@@ -178,18 +181,39 @@ def hostile(workspace: Path, count: int, seed: int, as_json: bool) -> None:
 @click.option("--searches", type=click.IntRange(1), default=300, show_default=True, help="of each kind")
 @click.option("--edits", type=click.IntRange(1), default=120, show_default=True)
 @click.option("--seed", type=int, default=SEED, show_default=True, help="the same seed gives the same notes")
+@click.option("--agents", type=click.IntRange(0), default=0, help="also so many agents of 200 notes each")
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
-def speed(notes: tuple[int, ...], runs: int, searches: int, edits: int, seed: int, as_json: bool) -> None:
+@click.option("--readme", is_flag=True, help="print the README's table instead")
+def speed(
+    notes: tuple[int, ...],
+    runs: int,
+    searches: int,
+    edits: int,
+    seed: int,
+    agents: int,
+    as_json: bool,
+    readme: bool,
+) -> None:
     """Index, search, edit and restart over generated notes; repeat --notes for more sizes.
 
     Every figure stands beside its floor: the same notes through the bare libraries, in the same run. The CPU
     column is what the service spent on one such step, in the unit of the figure.
+
+    \b
+    The README's table:   python -m sidecar.benchmark speed --notes 1000 --notes 10000 --readme
+    Everything, an hour:  python -m sidecar.benchmark speed --notes 1000 --notes 10000 --notes 50000 \\
+                          --agents 50 --readme
     """
     amount = Amount(searches=searches, edits=edits)
     rows: list[Row] = []
     for count in notes:
         rows += medians([asyncio.run(measure_speed(count, amount, seed)) for _ in range(runs)])
-    click.echo(msgspec.json.encode(rows).decode() if as_json else speed_table(rows))
+    if agents:
+        rows += medians([asyncio.run(measure_agents(agents, AGENT_NOTES, seed)) for _ in range(runs)])
+    if readme:
+        click.echo(readme_table(rows, runs))
+    else:
+        click.echo(msgspec.json.encode(rows).decode() if as_json else speed_table(rows))
 
 
 async def _hostile(workspace: Path, count: int, seed: int, words: list[str]) -> HostileResult:

@@ -46,19 +46,33 @@ async def own_process(workspace: Path, state: Path | None = None) -> AsyncIterat
     The `MEMORY_SIDECAR_EMBEDDINGS_*` variables reach it, no others. Raises `Unavailable` when it does not
     start; it says why on its own stderr.
     """
-    secret = secrets.token_urlsafe(32)
-    environment = environment_with(secret, "error")
     with tempfile.TemporaryDirectory(prefix="memory-sidecar-benchmark-") as directory:
-        state = state or Path(directory) / "state"
-        flags = ("--workspace", str(workspace), "--state-dir", str(state), "--port", "0")
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "sidecar", "serve", *flags, stdout=asyncio.subprocess.PIPE, env=environment
-        )
-        try:
-            url = await address_of(process)
-            yield OwnService(process=process, url=url, secret=secret, state=state)
-        finally:
-            await _end(process)
+        async with _serving(("--workspace", str(workspace)), state or Path(directory) / "state") as own:
+            yield own
+
+
+@asynccontextmanager
+async def configured_process(config: Path, state: Path) -> AsyncIterator[OwnService]:
+    """As `own_process`, with the agents of a configuration file."""
+    async with _serving(("--config", str(config)), state) as own:
+        yield own
+
+
+@asynccontextmanager
+async def _serving(source: tuple[str, ...], state: Path) -> AsyncIterator[OwnService]:
+    secret = secrets.token_urlsafe(32)
+    flags = (*source, "--state-dir", str(state), "--port", "0")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "sidecar", "serve"),
+        *flags,
+        stdout=asyncio.subprocess.PIPE,
+        env=environment_with(secret, "error"),
+    )
+    try:
+        url = await address_of(process)
+        yield OwnService(process=process, url=url, secret=secret, state=state)
+    finally:
+        await _end(process)
 
 
 def environment_with(secret: str, log_level: str) -> dict[str, str]:

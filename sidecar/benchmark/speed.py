@@ -88,12 +88,12 @@ def _first_index(rows: Rows, own: OwnService, began: float, floor: Floor) -> Non
     rows.seconds("ready line, empty state", time.perf_counter() - began)
     rows.amount("resident after start", resident_mb(pid), "MB")
     connection = Connection(own.url, own.secret)
-    _wait_ready(connection)
+    wait_ready(connection)
     rows.seconds("first index", time.perf_counter() - began, floor=floor.index, cpu=cpu_seconds(pid))
     rows.amount("resident after index", resident_mb(pid), "MB")
     rows.amount("resident at most while indexing", resident_mb(pid, peak=True), "MB")
     spent, began = cpu_seconds(pid), time.perf_counter()
-    _wait_idle(pid)
+    wait_idle(pid)
     rows.seconds("graph and merges after it", time.perf_counter() - began, cpu=cpu_seconds(pid) - spent)
     rows.amount("resident at rest", resident_mb(pid), "MB")
     connection.close()
@@ -191,7 +191,7 @@ def _warm_start(rows: Rows, own: OwnService, began: float, asked: Sequence[str])
     """A start over an index that is there already."""
     rows.seconds("warm start: ready line", time.perf_counter() - began)
     connection = Connection(own.url, own.secret)
-    _wait_ready(connection)
+    wait_ready(connection)
     pid = own.process.pid
     rows.seconds("warm start: index verified", time.perf_counter() - began, cpu=cpu_seconds(pid))
     rows.amount("resident after a warm start", resident_mb(pid), "MB")
@@ -226,13 +226,14 @@ def _append(path: Path, line: str) -> None:
         file.write(line)
 
 
-def _wait_ready(connection: Connection) -> None:
+def wait_ready(connection: Connection) -> None:
+    """Return when the first scan of every agent is indexed."""
     began = time.perf_counter()
     while connection.get("/readyz")[0] != 200:
         _pause(began)
 
 
-def _wait_idle(pid: int) -> None:
+def wait_idle(pid: int) -> None:
     """Return when the service did next to nothing for a while: what it puts off comes two seconds late."""
     began = time.perf_counter()
     spent = -_IDLE_CPU

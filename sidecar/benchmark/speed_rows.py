@@ -21,13 +21,20 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     floor: float | None = None
     ratio: float | None = None
     cpu: float | None = None
+    label: str | None = None
+
+    @property
+    def column(self) -> str:
+        """What was measured over, in words."""
+        return self.label or f"{self.notes:,} notes"
 
 
 class Rows:
     """Collects the figures of one run over one corpus."""
 
-    def __init__(self, notes: int) -> None:
+    def __init__(self, notes: int, *, label: str | None = None) -> None:
         self._notes = notes
+        self._label = label
         self.found: list[Row] = []
 
     def milliseconds(
@@ -56,6 +63,7 @@ class Rows:
                 floor=floor,
                 ratio=value / floor if floor else None,
                 cpu=cpu,
+                label=self._label,
             )
         )
 

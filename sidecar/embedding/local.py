@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import mmap
+import re
 import struct
 import threading
 from collections.abc import Sequence
@@ -39,6 +40,14 @@ _TENSOR = "embedding.weight"
 _BATCH = 256
 # Words of queries come again and again; so many vectors are 1 MB.
 _KEPT_WORDS = 1024
+# Words whose tokens are kept, about 3 MB.
+_KEPT_TOKENIZED = 16_384
+_CACHED_LENGTH = 48
+WORD_START = "\u2581"
+"""The model's sign for a space, and for the beginning of a text."""
+_PIECE = re.compile(f"{WORD_START}*[^{WORD_START}\n]+|{WORD_START}+|\n+")
+# The tokenizer's own signs, which it takes out of a text before anything else.
+_MARKUP = re.compile("<unk>|</?s>")
 
 
 class LocalEmbedder:
@@ -51,7 +60,7 @@ class LocalEmbedder:
             )
         self._identity = EmbeddingIdentity(MODEL_NAME, dimensions)
         self._lock = threading.Lock()
-        self._loaded: tuple[Tokenizer, NDArray[np.float16]] | None = None
+        self._loaded: _Model | None = None
         self._word = lru_cache(maxsize=_KEPT_WORDS)(self._word_vector)
 
     @property
@@ -64,18 +73,27 @@ class LocalEmbedder:
 
         Blocking. Raises `EmbeddingFailed` when the files of the model are missing or unreadable.
         """
-        tokenizer, weights = self._load()
-        width = self._identity.dimensions
-        vectors = np.zeros((len(texts), width), dtype=np.float32)
+        model = self._load()
+        vectors = np.zeros((len(texts), self._identity.dimensions), dtype=np.float32)
         for start in range(0, len(texts), _BATCH):
-            batch = [_encodable(text) for text in texts[start : start + _BATCH]]
-            encoded = tokenizer.encode_batch_fast(batch, add_special_tokens=False)
-            for row, encoding in enumerate(encoded, start):
-                if encoding.ids:
-                    vectors[row] = weights[encoding.ids, : self._identity.dimensions].mean(
-                        0, dtype=np.float32
-                    )
+            self._average(model, texts[start : start + _BATCH], vectors[start : start + _BATCH])
         return normalised(vectors)
+
+    def _average(self, model: _Model, texts: Sequence[str], out: FloatMatrix) -> None:
+        """Each text's mean of token vectors; the half floats of a token are converted once for all texts."""
+        tokens = [np.frombuffer(model.tokens_of(text), np.uint16) for text in texts]
+        if not any(map(len, tokens)):
+            return
+        present = np.zeros(len(model.weights), np.bool_)
+        for found in tokens:
+            present[found] = True
+        used = np.flatnonzero(present)
+        places = np.empty(len(present), np.intp)
+        places[used] = np.arange(len(used))
+        table = model.weights[used, : out.shape[1]].astype(np.float32)
+        for row, found in enumerate(tokens):
+            if len(found):
+                out[row] = table[places[found]].mean(0)
 
     @property
     def is_loaded(self) -> bool:
@@ -98,18 +116,58 @@ class LocalEmbedder:
 
     def _word_vector(self, word: str) -> NDArray[np.float32] | None:
         """The mean of a word's tokens, None without one."""
-        tokenizer, weights = self._load()
-        ids = tokenizer.encode(_encodable(word), add_special_tokens=False).ids
-        if not ids:
+        model = self._load()
+        ids = np.frombuffer(model.tokens_of(word), np.uint16)
+        if not len(ids):
             return None
-        mean: NDArray[np.float32] = weights[ids, : self._identity.dimensions].mean(0, dtype=np.float32)
+        mean: NDArray[np.float32] = model.weights[ids, : self._identity.dimensions].mean(0, dtype=np.float32)
         return mean
 
-    def _load(self) -> tuple[Tokenizer, NDArray[np.float16]]:
+    def _load(self) -> _Model:
         with self._lock:
             if self._loaded is None:
-                self._loaded = read_model(_model_folder())
+                self._loaded = _Model(*read_model(_model_folder()))
             return self._loaded
+
+
+class _Model:
+    """Tokens and their vectors.
+
+    The tokenizer joins nothing across the beginning of a word or a line (a test looks at every rule that it
+    has), so words are taken apart one by one, and those met before not again.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, weights: NDArray[np.float16]) -> None:
+        self.weights = weights
+        self._tokenizer = tokenizer
+        self._words = _Words(tokenizer)
+
+    def tokens_of(self, text: str) -> bytes:
+        """The numbers of a text's tokens, two bytes each."""
+        text = _encodable(text)
+        if _MARKUP.search(text):
+            ids = self._tokenizer.encode(text, add_special_tokens=False).ids
+            return np.array(ids, np.uint16).tobytes()
+        if not text:
+            return b""
+        pieces = _PIECE.findall(WORD_START + text.replace(" ", WORD_START))
+        return b"".join(map(self._words.__getitem__, pieces))
+
+
+class _Words(dict[str, bytes]):
+    """The tokens of words, emptied when full."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        super().__init__()
+        self._tokenizer = tokenizer
+
+    def __missing__(self, word: str) -> bytes:
+        tokens = np.array([token.id for token in self._tokenizer.model.tokenize(word)], np.uint16).tobytes()
+        if len(word) <= _CACHED_LENGTH:
+            if len(self) >= _KEPT_TOKENIZED:
+                self.clear()
+            self[word] = tokens
+        return tokens
 
 
 def _encodable(text: str) -> str:

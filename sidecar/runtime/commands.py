@@ -100,6 +100,7 @@ async def index(
     loaded: Loaded, *, rebuild: bool, purge: bool, progress: Callable[[int, int], None]
 ) -> Sequence[Mapping[str, object]]:
     """One scan to completion of the asked or of every agent: one mapping an agent, as `sidecar.refresh`."""
+    keep_little()
     async with Sidecar(loaded, only=loaded.agent) as sidecar:
         return [
             {"agentId": agent_id, **await agent.refresh(rebuild=rebuild, purge=purge, progress=progress)}

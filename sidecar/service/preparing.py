@@ -11,6 +11,7 @@ import logging
 import os
 import pickle
 import select
+import struct
 import subprocess
 import sys
 import threading
@@ -29,6 +30,10 @@ log = logging.getLogger(__name__)
 
 WORTH_FILES = 96
 """Fewer files at once are prepared here: a process takes as long to start as a hundred of them."""
+PART_FILES = 16
+"""So many documents are read from a worker at once, for that holds the interpreter's lock all the while."""
+FRAME = struct.Struct("<Q")
+_PIECE_BYTES = 1 << 20
 _MOST_WORKERS = 4
 _LOOK_SECONDS = 0.05
 
@@ -152,12 +157,15 @@ class Preparers:
             assert process.stdin is not None  # noqa: S101 - asked for as a pipe
             pickle.dump(list(works[number::count]), process.stdin, pickle.HIGHEST_PROTOCOL)
             process.stdin.flush()
+        shares = [_Share(process, len(works[number::count])) for number, process in enumerate(self._running)]
+        while waiting := {share.descriptor: share for share in shares if share.missing}:
+            # Whoever has something is read at once: a worker waits while nobody reads what it wrote.
+            for descriptor in select.select(list(waiting), [], [], _LOOK_SECONDS)[0]:
+                waiting[descriptor].read()
+            check()
         found: list[Outcome | None] = [None] * len(works)
-        for number, process in enumerate(self._running):
-            assert process.stdout is not None  # noqa: S101 - as above
-            while not select.select([process.stdout], [], [], _LOOK_SECONDS)[0]:
-                check()
-            found[number::count] = pickle.load(process.stdout)  # noqa: S301 - from our own process
+        for number, share in enumerate(shares):
+            found[number::count] = share.outcomes
         return [outcome for outcome in found if outcome is not None]
 
     def _end(self, *, at_once: bool = False) -> None:
@@ -176,3 +184,34 @@ class Preparers:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+class _Share:
+    """What one worker answers: parts of `PART_FILES` documents, each behind its length."""
+
+    def __init__(self, process: subprocess.Popen[bytes], files: int) -> None:
+        assert process.stdout is not None  # noqa: S101 - asked for as a pipe
+        # Never read through the file object, whose buffer `select` would not see.
+        self.descriptor = process.stdout.fileno()
+        self.outcomes: list[Outcome] = []
+        self._files = files
+        self._unread = bytearray()
+
+    @property
+    def missing(self) -> bool:
+        """Whether there is more to come."""
+        return len(self.outcomes) < self._files
+
+    def read(self) -> None:
+        """Take what is there; raises `EOFError` when the worker is gone."""
+        piece = os.read(self.descriptor, _PIECE_BYTES)
+        if not piece:
+            raise EOFError("a worker process ended")
+        self._unread += piece
+        while len(self._unread) >= FRAME.size:
+            (length,) = FRAME.unpack_from(self._unread)
+            if len(self._unread) < FRAME.size + length:
+                return
+            part = bytes(self._unread[FRAME.size : FRAME.size + length])
+            del self._unread[: FRAME.size + length]
+            self.outcomes += pickle.loads(part)  # noqa: S301 - from our own process

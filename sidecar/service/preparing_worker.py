@@ -7,7 +7,7 @@ import pickle
 import signal
 import sys
 
-from sidecar.service.preparing import prepared
+from sidecar.service.preparing import FRAME, PART_FILES, prepared
 
 
 def main() -> None:
@@ -16,8 +16,10 @@ def main() -> None:
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
             lot = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this one
-            pickle.dump(prepared(lot), sys.stdout.buffer, pickle.HIGHEST_PROTOCOL)
-            sys.stdout.buffer.flush()
+            for start in range(0, len(lot), PART_FILES):
+                part = pickle.dumps(prepared(lot[start : start + PART_FILES]), pickle.HIGHEST_PROTOCOL)
+                sys.stdout.buffer.write(FRAME.pack(len(part)) + part)
+                sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

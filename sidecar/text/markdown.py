@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock, blockquote
+from markdown_it.rules_block import heading as heading_rule
 from markdown_it.token import Token
 
 from sidecar.domain.corpus import NO_ANNOTATIONS, Annotations, Unit, UnitKind
@@ -22,6 +23,7 @@ from sidecar.domain.memory import LineRange
 from sidecar.text.annotations import parse, strip
 from sidecar.text.cutting import CODE_LINES, cut_lines
 from sidecar.text.lines import split_lines
+from sidecar.text.plain_blocks import PlainBlock, is_plain_heading, plain_blocks
 
 # Levels of lists and quotes: a list takes two. Past it the parser gives the rest of the note to one block.
 _NESTING = 60
@@ -29,6 +31,8 @@ _PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING}).enab
 # A link definition is text like any other.
 _PARSER.disable("reference")
 _CHECKPOINT = "checkpoint"
+_LINES = "lines"
+_PLAIN = "plain"
 
 
 def _look_up(state: StateBlock, _start: int, _end: int, _silent: bool) -> bool:
@@ -58,6 +62,24 @@ _PARSER.block.ruler.at("blockquote", _quote, {"alt": ["paragraph", "reference", 
 _PARSER.block.ruler.before(
     "table", _CHECKPOINT, _look_up, {"alt": ["paragraph", "reference", "blockquote", "list"]}
 )
+
+
+def _plain(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """A rule that takes plain blocks all at once, where no other block is open, and notes them by itself."""
+    if silent or state.level or state.blkIndent or state.parentType != "root":
+        return False
+    lines: Sequence[str] = state.env[_LINES]
+    if is_plain_heading(lines, start, end):
+        return heading_rule(state, start, end, silent)
+    following, found = plain_blocks(lines, start, end)
+    if following == start:
+        return False
+    state.env[_PLAIN] += found
+    state.line = following
+    return True
+
+
+_PARSER.block.ruler.before(_CHECKPOINT, _PLAIN, _plain)
 # What a Markdown parser can throw at a text that its author did not think of. All mean: cut by paragraphs.
 _PARSER_FAULTS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
@@ -75,7 +97,10 @@ _LEAVES: dict[str, UnitKind] = {
 
 
 class _Block(msgspec.Struct, frozen=True):
-    """What owns a line. `scope` numbers the block whose annotations hold for it; `level` is a heading's."""
+    """What owns a line. `scope` is the line that the block begins with whose annotations hold for it.
+
+    `level` is a heading's.
+    """
 
     kind: UnitKind
     scope: int
@@ -166,13 +191,16 @@ def _owners(lines: Sequence[str], check: Checkpoint) -> _Owners:
     front = _front_matter(lines)
     # The parser's own reading of line ends, which would count "\r", is not used; it only has to be hidden.
     body = [line.removesuffix("\r") for line in lines[front:]]
-    source = "\n".join([""] * front + body)
+    seen = [""] * front + body
     owners: _Owners = [None] * len(lines)
     tokens: list[Token] = []
-    env: dict[str, Any] = {_CHECKPOINT: check}
+    plain: list[PlainBlock] = []
+    env: dict[str, Any] = {_CHECKPOINT: check, _LINES: seen, _PLAIN: plain}
     try:
-        _PARSER.block.parse(source, _PARSER, env, tokens)
+        _PARSER.block.parse("\n".join(seen), _PARSER, env, tokens)
         _paint(owners, tokens)
+        for block in plain:
+            _fill(owners, block.start, block.end, _Block(block.kind, block.scope))
     except _PARSER_FAULTS:
         owners = [None] * len(lines)
     if front:
@@ -203,19 +231,21 @@ def _paint(owners: _Owners, tokens: Sequence[Token]) -> None:
         if kind == "list_item_close":
             scopes.pop()
         elif kind == "list_item_open" and token.map:
-            scopes.append(index)
+            scopes.append(token.map[0])
             _fill(owners, token.map[0], token.map[1], _Block("bullet", scopes[0]))
         elif scopes or not token.map or kind not in _LEAVES:
             continue
         elif kind == "tr_open":
             # The delimiter row under a header row has no token of its own.
             header = index > 0 and tokens[index - 1].type == "thead_open"
-            _fill(owners, token.map[0], token.map[0] + (2 if header else 1), _Block("row", index))
+            _fill(owners, token.map[0], token.map[0] + (2 if header else 1), _Block("row", token.map[0]))
         elif kind == "heading_open" and token.level == 0:
             title = " ".join(strip(tokens[index + 1].content).split())
-            _fill(owners, token.map[0], token.map[1], _Block("heading", index, int(token.tag[1]), title))
+            _fill(
+                owners, token.map[0], token.map[1], _Block("heading", token.map[0], int(token.tag[1]), title)
+            )
         else:
-            _fill(owners, token.map[0], token.map[1], _Block(_LEAVES[kind], index))
+            _fill(owners, token.map[0], token.map[1], _Block(_LEAVES[kind], token.map[0]))
 
 
 def _fill(owners: _Owners, start: int, end: int, block: _Block) -> None:

@@ -73,6 +73,7 @@ _SAME_LETTER = {
 _SAME_SIGN = {"’": "'", "‘": "'", "ʼ": "'", "ʹ": "'", "‐": "-", "‑": "-", "‒": "-", "−": "-", "⁄": "/"}
 _LETTERS = str.maketrans(_SAME_LETTER)
 _LONG = 64
+_MARK_CATEGORIES = frozenset({"Mn", "Mc", "Me"})
 
 
 def _tables() -> tuple[str, dict[int, str]]:
@@ -80,11 +81,12 @@ def _tables() -> tuple[str, dict[int, str]]:
     marks: list[str] = []
     digits: dict[int, str] = {}
     start = previous = -2
-    for point in range(0x300, 0x20000):
-        category = unicodedata.category(chr(point))
+    points = range(0x300, 0x20000)
+    # Every process begins with this: so few calls of ours as can be.
+    for point, category in zip(points, map(unicodedata.category, map(chr, points)), strict=True):
         if category == "Nd":
             digits[point] = str(unicodedata.digit(chr(point)))
-        elif category[0] == "M":
+        elif category in _MARK_CATEGORIES:
             if point != previous + 1:
                 if start >= 0:
                     marks.append(f"{chr(start)}-{chr(previous)}")

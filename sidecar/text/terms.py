@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from itertools import chain
 from typing import Literal
 
@@ -18,11 +17,12 @@ import msgspec
 
 from sidecar.text.dates import WrittenDate, worded_dates
 from sidecar.text.stopwords import STOP_WORDS
-from sidecar.text.tokens import Atom, atoms
+from sidecar.text.tokens import Atom, atoms, stem
 
 TermKind = Literal["word", "whole", "part", "gram", "emoji", "date"]
 
 _FIGURES = re.compile(r"[0-9./-]+\Z")
+_PLAIN_WORD = re.compile(r"""["'(*\[]{0,3}([A-Z]?[a-z]+)[.,;:!?)*"\]]{0,4}\Z""")
 _TOKEN_CACHE = 16_384
 _CACHED_LENGTH = 48
 
@@ -61,7 +61,7 @@ class QueryTerm(msgspec.Struct, frozen=True):
 
 def index_terms(text: str) -> list[str]:
     """The terms of a text in order, as often as they stand in it; linear in its length, never raises."""
-    found = list(chain.from_iterable(map(_token_terms, text.split())))
+    found = list(chain.from_iterable(map(_known.__getitem__, text.split())))
     for written in worded_dates(text):
         found.append(written.term)
         found.extend(written.wider_terms())
@@ -91,15 +91,27 @@ def _atoms_of(tokens: Iterable[str], *, stop: bool) -> Iterator[Atom]:
     return (atom for token in tokens for atom in atoms(token) if atom.stop is stop)
 
 
-def _token_terms(token: str) -> tuple[str, ...]:
-    return _cached_terms(token) if len(token) <= _CACHED_LENGTH else _terms(token)
-
-
 def _terms(token: str) -> tuple[str, ...]:
+    plain = _PLAIN_WORD.match(token)
+    if plain is not None:
+        # Most tokens of most notes: one word, of which nothing else can be made.
+        return (stem(plain[1].lower()),)
     return tuple(chain.from_iterable(atom.terms() for atom in atoms(token)))
 
 
-_cached_terms = lru_cache(maxsize=_TOKEN_CACHE)(_terms)
+class _Known(dict[str, tuple[str, ...]]):
+    """The terms of tokens met before, without a call of ours for one that is known. Emptied when full."""
+
+    def __missing__(self, token: str) -> tuple[str, ...]:
+        found = _terms(token)
+        if len(token) <= _CACHED_LENGTH:
+            if len(self) >= _TOKEN_CACHE:
+                self.clear()
+            self[token] = found
+        return found
+
+
+_known = _Known()
 
 
 def _keep(found: dict[str, QueryTerm], term: QueryTerm) -> None:

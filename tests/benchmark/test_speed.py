@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from sidecar.benchmark import speed as speed_module
+from sidecar.benchmark import speed_agents as agents_module
 from sidecar.benchmark.speed_notes import queries, write_notes
-from sidecar.benchmark.speed_rows import Row, medians
+from sidecar.benchmark.speed_readme import SHOWN, readme_table
+from sidecar.benchmark.speed_rows import Row, Rows, medians
 
 FIGURES = """
 first index
@@ -64,6 +67,36 @@ def test_several_runs_give_the_median_of_each_figure_and_of_its_ratio() -> None:
     assert medians([[row(4, 2)], [row(9, 1)], [row(5, 7)]])[0].value == 5
     assert medians([[row(4, 2)], [row(9, 1)], [row(5, 7)]])[0].ratio == 2
     assert medians([[row(4, 2)], [row(9, 1)], [row(5, 7)]])[0].cpu is None
+
+
+def test_the_readmes_table_has_a_column_a_corpus_and_every_ratio() -> None:
+    rows = Rows(1000)
+    rows.seconds("first index", 1.234, floor=0.5)
+    rows.amount("resident at rest", 1234.5, "MB")
+    many = Rows(400, label="2 agents of 200 notes")
+    many.seconds("first index of all agents", 3.0, floor=2.0)
+    lines = readme_table([*rows.found, *many.found], 5).split("\n")
+    assert "medians of 5 runs" in lines[0]
+    assert "| | 1,000 notes | 2 agents of 200 notes |" in lines
+    assert "| first index, from the start of the process | 1.23 s (2.47x) |  |" in lines
+    assert "| resident at rest | 1,234 MB |  |" in lines
+    assert lines[-1].endswith("|  | 3.00 s (1.50x) |")
+
+
+def test_the_readmes_table_names_only_figures_that_are_measured() -> None:
+    source = Path(speed_module.__file__).read_text("utf-8")
+    source += Path(agents_module.__file__).read_text("utf-8")
+    plain = {name.removesuffix(", p50").removesuffix(", p99").removesuffix(", p95") for name in SHOWN}
+    named = {name.replace("8 clients", "{CLIENTS} clients") for name in plain}
+    assert all(f'"{name}' in source for name in named), [name for name in named if f'"{name}' not in source]
+
+
+@pytest.mark.slow
+def test_many_agents_are_measured_against_one(launcher: Any) -> None:
+    arguments = ("speed", "--notes", "30", "--searches", "3", "--edits", "1", "--agents", "2", "--readme")
+    done = launcher.run(*arguments, module="sidecar.benchmark", timeout=180)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "| | 30 notes | 2 agents of 200 notes |" in done.stdout
 
 
 @pytest.mark.slow

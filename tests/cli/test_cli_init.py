@@ -39,7 +39,7 @@ def test_the_agents_of_a_gateway_are_taken_with_their_workspaces_and_extra_paths
 ) -> None:
     (home / ".openclaw").mkdir()
     (home / ".openclaw" / "openclaw.json").write_text(GATEWAY)
-    before = (home / ".openclaw" / "openclaw.json").stat()
+    before = as_left(home / ".openclaw" / "openclaw.json")
     result = run("init")
     target = home / ".config" / "memory-sidecar" / "config.toml"
     assert (result.exit_code, result.stdout) == (
@@ -58,7 +58,7 @@ def test_the_agents_of_a_gateway_are_taken_with_their_workspaces_and_extra_paths
     }  # fmt: skip
     assert "must not be read" not in target.read_text()
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
-    assert (home / ".openclaw" / "openclaw.json").stat() == before
+    assert as_left(home / ".openclaw" / "openclaw.json") == before
 
 
 def test_the_written_file_is_used_by_every_command_unless_a_workspace_is_named(run: Run, home: Path) -> None:

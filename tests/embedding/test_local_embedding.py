@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 import warnings
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,6 +70,59 @@ def test_any_text_gives_one_row_of_length_one_or_zero_whatever_stands_beside_it(
     assert all(length == pytest.approx(1, abs=1e-5) or length == 0 for length in lengths)
     for text, vector in zip(texts, vectors, strict=True):
         assert np.array_equal(embedder.embed([text])[0], vector)
+
+
+@cache
+def _read_model() -> tuple[Any, Any]:
+    return local.read_model(local._model_folder())
+
+
+@settings(max_examples=60)
+@given(
+    texts=st.lists(
+        st.text(max_size=30)
+        | st.lists(
+            st.sampled_from(
+                [
+                    "word",
+                    " ",
+                    "  ",
+                    "\n",
+                    "\n\n",
+                    "\u2581",
+                    "- ",
+                    "Ünï",
+                    "望文",
+                    "🙂",
+                    "<s>",
+                    "</s>",
+                    "\t",
+                    "v1.2",
+                ]
+            ),
+            max_size=14,
+        ).map("".join),
+        max_size=4,
+    )
+)
+def test_vectors_are_the_means_of_what_the_whole_tokenizer_gives(
+    embedder: LocalEmbedder, texts: list[str]
+) -> None:
+    tokenizer, weights = _read_model()
+    means = np.zeros((len(texts), 256), np.float32)
+    for row, text in enumerate(texts):
+        ids = tokenizer.encode(text.encode("utf-8", "replace").decode(), add_special_tokens=False).ids
+        if ids:
+            means[row] = weights[ids].mean(0, dtype=np.float32)
+    assert np.array_equal(embedder.embed(texts), normalised(means))
+
+
+def test_no_rule_of_the_tokenizer_joins_words_or_lines() -> None:
+    path = local._model_folder() / "tokenizers" / "l2_supercat_tokenizer_config.json"
+    model = json.loads(path.read_text("utf-8"))
+    start = local.WORD_START
+    assert model["pre_tokenizer"] is None
+    assert not [token for token in model["model"]["vocab"] if start in token.lstrip(start) or "\n" in token]
 
 
 def test_a_long_text_is_read_to_its_end(embedder: LocalEmbedder) -> None:
