@@ -34,6 +34,12 @@ GATEWAY = """{
 """
 
 
+def as_left(path: Path) -> tuple[bytes, int, int]:
+    """What of a file only a writer changes."""
+    status = path.stat()
+    return path.read_bytes(), status.st_mtime_ns, status.st_mode
+
+
 def test_the_agents_of_a_gateway_are_taken_with_their_workspaces_and_extra_paths(
     run: Run, home: Path
 ) -> None:
