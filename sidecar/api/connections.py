@@ -161,6 +161,7 @@ class Connections:
         self._inside: set[Connection] = set()
         self._sweeper: asyncio.Task[None] | None = None
         self._settled: asyncio.Event | None = None
+        self._ended = False
         self.counters = counters
         self.send_seconds = send_seconds
 
@@ -172,13 +173,22 @@ class Connections:
         self._sweeper = asyncio.create_task(self._sweep(), name="connections")
 
     async def stop(self) -> None:
-        """End the task."""
+        """Let nobody in any more, and cut off who is still there."""
+        self._ended = True
+        for connection in self._inside:
+            if connection.transport is not None:
+                connection.transport.abort()
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.gather(self._sweeper, return_exceptions=True)
 
     def enter(self, connection: Connection) -> bool:
-        """Take it in, at the cost of the longest silent one that no token stands behind; False if none."""
+        """Take it in, at the cost of the longest silent one that no token stands behind; False if none.
+
+        One that the kernel took in before the end, and the loop after it, finds no room either.
+        """
+        if self._ended:
+            return False
         if len(self._inside) >= self._most:
             idle = [other for other in self._inside if not other.admitted]
             if not idle:

@@ -240,3 +240,30 @@ async def test_bodies_that_never_end_are_held_within_bounds(doorway: Any, eventu
 
     await eventually(empty)
     probe.close()
+
+
+async def test_who_comes_in_while_the_service_stops_is_not_left_hanging(doorway: Any) -> None:
+    door = await doorway()
+    callers = [await Socket.open(door.port) for _ in range(5)]
+    stopping = asyncio.create_task(door.server.stop())
+    # The kernel takes these in although the loop has not: the listener closes with the task's first step.
+    late = [socket.create_connection(("127.0.0.1", door.port), timeout=2) for _ in range(5)]
+    await stopping
+    for caller in callers:
+        assert await caller.ended() == b""
+        caller.close()
+    for caller in late:
+        assert not await asyncio.to_thread(_left_open, caller)
+        caller.close()
+
+
+def _left_open(caller: socket.socket) -> bool:
+    """Whether nothing ends a connection within its time-out."""
+    try:
+        while caller.recv(4096):
+            pass
+    except ConnectionError:
+        return False
+    except TimeoutError:
+        return True
+    return False
