@@ -26,7 +26,7 @@ from sidecar.service.offload import Offload
 
 log = logging.getLogger(__name__)
 
-BATCH_FILES = 256
+BATCH_FILES = 128
 BATCH_BYTES = 1024 * 1024
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
