@@ -20,6 +20,12 @@ pytestmark = pytest.mark.slow
 
 REPOSITORY = PLUGIN.parents[1]
 README = (PLUGIN / "README.md").read_text(encoding="utf-8")
+SECTION = (
+    (REPOSITORY / "README.md")
+    .read_text(encoding="utf-8")
+    .partition("## Moving from the gateway's own search")[2]
+    .partition("\n## ")[0]
+)
 SPARE_KEY = "- The spare key hangs behind the blue can."
 SERVE, INSTALL = re.findall(r"```sh\n(.+?)```", README, re.DOTALL)
 (CONFIGURATION,) = re.findall(r"```json\n(.+?)```", README, re.DOTALL)
@@ -187,6 +193,45 @@ async def test_a_workspace_is_moved_as_the_readme_says_and_back_with_nothing_wri
         name: seen for name, seen in before.items() if name.endswith(".md")
     }
     assert TOKEN not in status.stdout + found.stdout
+
+
+async def test_the_readmes_own_section_moves_a_running_gateway_by_commands_alone_and_back(
+    owner: Owner,
+) -> None:
+    first, second, back = re.findall(r"```sh\n(.+?)```", SECTION, re.DOTALL)
+    export, init, serve = first.strip().splitlines()
+    home = str(owner.home)
+    # The programs are the test's; the state directory is the README's.
+    environment = export.replace("PATH=$PWD/.venv/bin:$PATH ", "")
+    owner.gateway.start()
+    await owner.gateway.ready()
+    before = owner.seen()
+    made = await asyncio.to_thread(owner.types, f"{environment}\n{init}")
+    assert made.returncode == 0, made.stderr
+    assert f"(from {owner.configuration})" in made.stdout
+    owner.environment["MEMORY_SIDECAR_STATE_DIR"] = f"{home}/.local/state/memory-sidecar/main"
+    assert "MEMORY_SIDECAR_STATE_DIR=~/.local/state/memory-sidecar/main" in export
+    serving = owner.leaves_running(serve)
+    try:
+        assert serving.stdout is not None
+        assert (await asyncio.to_thread(serving.stdout.readline)).startswith("memory-sidecar ready on ")
+        moved = await asyncio.to_thread(owner.types, second)
+        assert moved.returncode == 0, moved.stdout + moved.stderr
+        assert "Memory Sidecar: ready" in moved.stdout
+        await until_provider(owner.gateway, "local")
+        answer = await searched(owner.gateway)
+        assert answer["payload"]["results"][0]["snippet"] == SPARE_KEY
+        asked = await asyncio.to_thread(owner.types, "memory-sidecar search 'spare key'")
+        assert SPARE_KEY in asked.stdout, asked.stderr
+        assert owner.seen() == before
+        returned = await asyncio.to_thread(owner.types, back)
+        assert returned.returncode == 0, returned.stdout + returned.stderr
+        await until_provider(owner.gateway, "none")
+    finally:
+        serving.terminate()
+        serving.wait(timeout=30)
+        if serving.stdout is not None:
+            serving.stdout.close()
 
 
 def test_the_example_configuration_is_the_readmes() -> None:
