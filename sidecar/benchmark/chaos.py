@@ -148,12 +148,12 @@ class Chaos:
             await asyncio.sleep(self._random.expovariate(3))
 
     async def _kill(self) -> None:
-        """Kills until there were enough in the first half; the second half is for looking at growth.
+        """Kills until there were enough in the first quarter; the rest warms up and shows growth.
 
         Each third one hits a process that is starting, which is when it repairs what the last one left.
         """
         while not self._over.is_set():
-            resting = self._enough_kills and self._passed > self._plan.seconds / 2
+            resting = self._enough_kills and self._passed > self._plan.seconds / 4
             await asyncio.sleep(0.2 if resting else self._random.uniform(0.0, LONGEST_LIFE_SECONDS))
             if resting:
                 continue
