@@ -15,7 +15,7 @@ from sidecar.ranking.fusion import FoundUnits, best_attainable, idf
 from sidecar.ranking.parameters import Parameters
 from sidecar.ranking.spread import NO_SPANS, Spans
 from sidecar.service.documents import PASSAGE_FIELD, UNIT_FIELD
-from sidecar.text.terms import QueryTerm, index_terms
+from sidecar.text.terms import QueryTerm, TakenApart
 
 QUERY_TERMS = 64
 """Most distinct terms of one query (spec §3)."""
@@ -68,15 +68,18 @@ def most_telling(terms: Sequence[QueryTerm], held_by: Sequence[int], count: int)
     return [weighted[at] for at in sorted(order[:QUERY_TERMS])]
 
 
-def weighted_words(query: str, terms: Sequence[WeightedTerm]) -> list[tuple[str, float]]:
+def weighted_words(
+    query: str, terms: Sequence[WeightedTerm], apart: TakenApart | None = None
+) -> list[tuple[str, float]]:
     """The words of a query as they are written, each with the weight of its heaviest term.
 
     Words without a term (stop words) are left out: a static model that averages words would drown in them.
     """
+    apart = TakenApart() if apart is None else apart
     weights = {weighted.term.term: weighted.weight for weighted in terms}
     words: dict[str, float] = {}
     for token in query.split():
-        found = [weights[term] for term in index_terms(token) if term in weights]
+        found = [weights[term] for term in apart.index_terms(token) if term in weights]
         word = token.strip(_SIGNS)
         if found and word:
             words[word] = max(found)

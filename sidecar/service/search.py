@@ -37,7 +37,7 @@ from sidecar.service.shelf import Shelf
 from sidecar.service.timings import LegTimes
 from sidecar.service.walks import Rest
 from sidecar.text.counting import changed
-from sidecar.text.terms import QueryTerm, query_terms
+from sidecar.text.terms import QueryTerm, TakenApart, query_terms
 
 MOST_QUERY_CHARACTERS = 8192
 IN_PLACE_CHARACTERS = 512
@@ -204,7 +204,8 @@ class SearchService:
     def _understand(
         self, view: View, sources: tuple[Source, ...], query: str, transcripts: TranscriptAuthoriser | None
     ) -> _Understood:
-        terms = query_terms(query)
+        apart = TakenApart()
+        terms = query_terms(query, apart)
         asked: list[_Asked] = []
         for source in dict.fromkeys(sources):
             if source == "memory":
@@ -212,7 +213,7 @@ class SearchService:
             elif self._sessions is not None and transcripts is not None:
                 asked.append(_asked_of(self._sessions, transcripts, terms))
         # One vector serves both sources: they are embedded by the same model.
-        words = weighted_words(query, asked[0].terms) if asked else []
+        words = weighted_words(query, asked[0].terms, apart) if asked else []
         return _Understood(asked, len(terms), words)
 
     def _noticed(self, seen: _Seen) -> list[str]:

@@ -68,14 +68,34 @@ def index_terms(text: str) -> list[str]:
     return found
 
 
-def query_terms(text: str) -> list[QueryTerm]:
+class TakenApart(dict[str, tuple[Atom, ...]]):
+    """The atoms of a query's tokens, each token taken apart once: of a paste that is what costs most."""
+
+    def __missing__(self, token: str) -> tuple[Atom, ...]:
+        found = self[token] = tuple(atoms(token))
+        return found
+
+    def index_terms(self, token: str) -> list[str]:
+        """The terms of one token, as `index_terms` gives them."""
+        if len(token) <= _CACHED_LENGTH:
+            return index_terms(token)
+        found = list(chain.from_iterable(atom.terms() for atom in self[token]))
+        for written in worded_dates(token):
+            found += (written.term, *written.wider_terms())
+        return found
+
+
+def query_terms(text: str, apart: TakenApart | None = None) -> list[QueryTerm]:
     """The distinct terms of a query in the order of its words; [] for mere signs. Linear in its length.
+
+    `apart` keeps the atoms of its tokens for whoever goes on with them.
 
     Stop words are left out unless nothing else is there. A paste has more terms than a search takes; which
     of them tell most depends on what is searched.
     """
     tokens = dict.fromkeys(text.split())
-    telling = list(_atoms_of(tokens, stop=False)) or list(_atoms_of(tokens, stop=True))
+    apart = TakenApart() if apart is None else apart
+    telling = list(_atoms_of(tokens, apart, stop=False)) or list(_atoms_of(tokens, apart, stop=True))
     found: dict[str, QueryTerm] = {}
     group = 0
     for group, atom in enumerate(telling):
@@ -87,8 +107,8 @@ def query_terms(text: str) -> list[QueryTerm]:
     return list(found.values())
 
 
-def _atoms_of(tokens: Iterable[str], *, stop: bool) -> Iterator[Atom]:
-    return (atom for token in tokens for atom in atoms(token) if atom.stop is stop)
+def _atoms_of(tokens: Iterable[str], apart: TakenApart, *, stop: bool) -> Iterator[Atom]:
+    return (atom for token in tokens for atom in apart[token] if atom.stop is stop)
 
 
 def _terms(token: str) -> tuple[str, ...]:

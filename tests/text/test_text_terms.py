@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.text.terms import index_terms, query_terms
+from sidecar.text.terms import TakenApart, index_terms, query_terms
 from sidecar.text.tokens import TERM_BYTES
 
 ANY_TEXT = st.text(st.characters(), max_size=60)
@@ -325,3 +325,11 @@ def test_hostile_text_takes_linear_time(token: str) -> None:
     """A third of a million characters of anything end at once (quadratic work would take minutes)."""
     index_terms(token * (300_000 // len(token)))
     query_terms(token * (8192 // len(token)))
+
+
+@given(token=st.text(min_size=1, max_size=200).filter(lambda text: len(text.split()) == 1))
+def test_a_token_of_a_query_has_the_terms_that_a_note_with_it_has(token: str) -> None:
+    apart = TakenApart()
+    (token,) = token.split()
+    query_terms(token, apart)
+    assert apart.index_terms(token) == index_terms(token)
