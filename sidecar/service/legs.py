@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from heapq import nlargest
+from operator import itemgetter
 
 import msgspec
 import numpy as np
@@ -19,6 +21,9 @@ from sidecar.text.terms import QueryTerm, TakenApart
 
 QUERY_TERMS = 64
 """Most distinct terms of one query (spec §3)."""
+
+VECTOR_WORDS = 32
+"""Most words of one query that make its vector; further ones hardly turn a mean of so many."""
 
 _SIGNS = "'\"`.,;:!?()[]{}<>*_~"
 
@@ -73,7 +78,8 @@ def weighted_words(
 ) -> list[tuple[str, float]]:
     """The words of a query as they are written, each with the weight of its heaviest term.
 
-    Words without a term (stop words) are left out: a static model that averages words would drown in them.
+    Words without a term (stop words) are left out: a static model that averages words would drown in them. So
+    are, of a paste, all but the heaviest `VECTOR_WORDS`.
     """
     apart = TakenApart() if apart is None else apart
     weights = {weighted.term.term: weighted.weight for weighted in terms}
@@ -83,6 +89,8 @@ def weighted_words(
         word = token.strip(_SIGNS)
         if found and word:
             words[word] = max(found)
+    if len(words) > VECTOR_WORDS:
+        words = dict(nlargest(VECTOR_WORDS, words.items(), key=itemgetter(1)))
     return list(words.items())
 
 

@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from sidecar.service.legs import WeightedTerm
+from sidecar.service.legs import VECTOR_WORDS, WeightedTerm, weighted_words
 from sidecar.service.query_words import QueryWords
 from sidecar.text.terms import query_terms
 
@@ -43,3 +43,11 @@ def test_one_word_of_several_is_told_from_two_wherever_they_stand_unless_it_is_r
 
 def test_of_no_words_nothing_is_missed() -> None:
     assert not QueryWords().lone("anything", "memory/n.md", None)
+
+
+def test_of_a_paste_the_heaviest_words_make_the_vector() -> None:
+    paste = " ".join(f"word{number}x" for number in range(100))
+    rarities = {f"word{number}x": float(number) for number in range(100)}
+    terms = [WeightedTerm(term, rarities.get(term.term, 0.0), 1) for term in query_terms(paste)]
+    words = [word for word, _ in weighted_words(paste, terms)]
+    assert words == [f"word{number}x" for number in range(99, 99 - VECTOR_WORDS, -1)]
