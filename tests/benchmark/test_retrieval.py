@@ -95,3 +95,14 @@ def test_a_command_line_that_makes_no_sense_is_refused(launcher: Any, arguments:
     done = launcher.run("retrieval", *arguments, module="sidecar.benchmark")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr
+
+
+def test_the_ablation_gives_the_service_as_it_is_and_what_one_idea_less_finds(launcher: Any) -> None:
+    done = launcher.run("ablation", *PAIR, "--json", module="sidecar.benchmark")
+    assert done.returncode == 0, done.stderr
+    rows = {row["name"]: row["found"] for row in map(json.loads, done.stdout.splitlines())}
+    unchanged, served = rows["as it is"], measured(launcher)
+    for figure in ("any@6", "frac@6", "frac@4000c"):
+        assert unchanged[figure] == pytest.approx(served[figure], abs=0.1)
+    assert rows["without neighbours and passages"]["any@6"] < unchanged["any@6"]
+    assert rows["default cut"]["hits"] < unchanged["hits"]
